@@ -2,28 +2,43 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/avail"
+	"weir/cmd/weir/cc"
+	"weir/cmd/weir/class"
+	"weir/cmd/weir/cli"
+	"weir/cmd/weir/doctor"
+	"weir/cmd/weir/ioam"
+	"weir/cmd/weir/lab"
+	"weir/cmd/weir/offload"
+	"weir/cmd/weir/policy"
+	"weir/cmd/weir/run"
+	"weir/cmd/weir/tester"
+	"weir/cmd/weir/top"
+)
 
 // commands lists the commands of the root, one line each.
-func commands(a *app) []*cobra.Command {
+func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		newDoctorCommand(a),
-		newLabCommand(a),
-		newPlanCommand(a),
-		newApplyCommand(a),
-		newDaemonCommand(a),
-		newStatusCommand(a),
-		newTopCommand(a),
-		newProveCommand(a),
-		newReleaseCommand(a),
-		newRunCommand(a),
-		newLendCommand(a),
-		newTesterCommand(a),
-		newCCCommand(a),
-		newClassCommand(a),
-		newAvailCommand(a),
-		newIOAMCommand(a),
-		newOffloadCommand(a),
+		doctor.Command(a),
+		lab.Command(a),
+		policy.PlanCommand(a),
+		policy.ApplyCommand(a),
+		policy.DaemonCommand(a),
+		policy.StatusCommand(a),
+		top.Command(a),
+		policy.ProveCommand(a),
+		policy.ReleaseCommand(a),
+		run.Command(a),
+		run.LendCommand(a),
+		tester.Command(a),
+		cc.Command(a),
+		class.Command(a),
+		avail.Command(a),
+		ioam.Command(a),
+		offload.Command(a),
 		newManCommand(a),
 		newVersionCommand(a),
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"weir/cmd/weir/cli"
 	"weir/kernel/netns"
 	"weir/kernel/testutil"
 )
@@ -38,7 +39,7 @@ func TestOfEveryFlagItIsDecidedWhatIsOffered(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRoot(&app{}))
+	walk(newRoot(&cli.App{}))
 	if flags < 80 {
 		t.Errorf("%d flags were looked at", flags)
 	}

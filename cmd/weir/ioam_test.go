@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/core/engine"
 	"weir/internal/fault"
 	"weir/kernel/netns"
 	"weir/kernel/probe"
@@ -74,15 +73,7 @@ func ioamHosts(t *testing.T) (hosts [2]*netns.Namespace, grounds [2]ground) {
 // whileRead does something while another one reads the records.
 func (g ground) whileRead(t *testing.T, do func()) {
 	t.Helper()
-	e, err := g.engine()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pins, err := (&app{engine: func() (*engine.Engine, error) { return e, nil }}).ioamPins()
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := ioam.OpenRecords(pins)
+	reader, err := ioam.OpenRecords(filepath.Join(g.Pins, ioam.Module{}.Name()))
 	if err != nil {
 		t.Fatal(err)
 	}

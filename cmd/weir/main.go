@@ -5,37 +5,37 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"weir/core/prove/station"
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/cmd/weir/complete"
+	"weir/cmd/weir/parts"
 	"weir/internal/child"
-	"weir/kernel/cgroup"
-	"weir/kernel/sockets/keeper"
-	"weir/lab/link/emulator"
-	"weir/modules/limit/scoped"
-	"weir/tester/rfc2544/forwarder"
+	"weir/internal/fault"
 )
 
 func main() {
-	child.Main(parts())
+	child.Main(parts.All())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	status := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(int(status))
 }
 
-// parts are the pieces of Weir that run in processes of their own.
-func parts() child.Parts {
-	return child.Parts{
-		emulator.PartName:  emulator.Part,
-		station.NearPart:   station.Near,
-		station.FarPart:    station.Far,
-		cgroup.SocketsPart: cgroup.ServeSockets,
+// execute runs one command line with the engine of this host and returns its exit status.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) fault.Status {
+	a := &cli.App{Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Engine: cli.NewEngine}
+	return a.Run(ctx, newRoot(a), args)
+}
 
-		forwarder.KeeperPart: forwarder.Keeper,
-		keeper.Part:          keeper.Keep,
-		scoped.ExecutePart:   scoped.Execute,
-	}
+// newRoot returns the root with all commands and completions.
+func newRoot(a *cli.App) *cobra.Command {
+	root := cli.NewRoot(a, commands(a)...)
+	complete.Register(a, root)
+	return root
 }

@@ -13,11 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"weir/cmd/weir/cli"
 	"weir/internal/fault"
 	"weir/internal/version"
+	"weir/modules/cc"
 )
 
-func newManCommand(a *app) *cobra.Command {
+func newManCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIRECTORY",
 		Short:   "Write the man pages of all commands",
@@ -34,13 +36,13 @@ func newManCommand(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("write man pages: %w", err)
 			}
-			if a.format == "json" {
-				return a.json(struct {
+			if a.Format == "json" {
+				return a.JSON(struct {
 					Format string   `json:"format"`
 					Pages  []string `json:"pages"`
 				}{"weir-man/1", pages})
 			}
-			a.say("wrote the man pages to %s", args[0])
+			a.Say("wrote the man pages to %s", args[0])
 			return nil
 		},
 	}
@@ -133,7 +135,7 @@ func exitStatuses(command *cobra.Command) []entry {
 func filesOf(command *cobra.Command) (all []entry) {
 	root := !command.HasParent()
 	if root || under(command, "plan", "apply", "daemon") {
-		all = append(all, entry{defaultPolicy, "The policy, where no other file is named. As installed it limits nothing."})
+		all = append(all, entry{cli.DefaultPolicy, "The policy, where no other file is named. As installed it limits nothing."})
 	}
 	if root || under(command, "plan", "apply", "daemon", "status", "top", "release", "run", "prove") {
 		all = append(all, entry{"/run/weir/policy", "The active state, its journal, and the controller's lease."},
@@ -147,7 +149,7 @@ func filesOf(command *cobra.Command) (all []entry) {
 			entry{"weir-out", "Evidence bundles, below the current folder unless --out names another."})
 	}
 	if root || under(command, "cc") {
-		all = append(all, entry{ccPins, "Congestion controls that were installed with --pin."})
+		all = append(all, entry{cc.Pins, "Congestion controls that were installed with --pin."})
 	}
 	if len(all) == 0 {
 		all = []entry{{"none", "It keeps nothing between two calls."}}
@@ -161,7 +163,7 @@ func environmentOf(command *cobra.Command) []entry {
 		all = append(all, entry{"WEIR_RUN_DIR", "Folder to keep labs and runs in, in place of /run/weir."})
 	}
 	if under(command, "prove") {
-		all = append(all, entry{tokenVariable, "The secret that both ends know, where no option gives one."})
+		all = append(all, entry{cli.TokenVariable, "The secret that both ends know, where no option gives one."})
 	}
 	if command.Name() == "shell" {
 		all = append(all, entry{"SHELL", "The shell that is started."})

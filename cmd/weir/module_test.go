@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/sys/unix"
 
+	"weir/cmd/weir/cli"
 	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/internal/child"
@@ -49,8 +50,8 @@ func (g ground) engine() (*engine.Engine, error) {
 func (g ground) weir(t *testing.T, want fault.Status, args ...string) string {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	a := &app{stdout: &stdout, stderr: &stderr, engine: g.engine}
-	if status := a.run(t.Context(), args); status != want {
+	a := &cli.App{Stdout: &stdout, Stderr: &stderr, Engine: g.engine}
+	if status := a.Run(t.Context(), newRoot(a), args); status != want {
 		t.Fatalf("weir %s: status %d, want %d\n%s%s", strings.Join(args, " "), status, want, stdout.String(), stderr.String())
 	}
 	return stdout.String()
@@ -279,7 +280,8 @@ func TestModuleIsFollowedAndServed(t *testing.T) {
 	ended := make(chan fault.Status, 1)
 	var log strings.Builder
 	go func() {
-		ended <- (&app{stdout: io.Discard, stderr: &log, engine: g.engine}).run(ctx, []string{"daemon", "--socket", socket, file})
+		a := &cli.App{Stdout: io.Discard, Stderr: &log, Engine: g.engine}
+		ended <- a.Run(ctx, newRoot(a), []string{"daemon", "--socket", socket, file})
 	}()
 	status := func() string {
 		conn, err := net.Dial("unix", socket)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/weir/cli"
+	"weir/cmd/weir/parts"
 	"weir/internal/child"
 	"weir/internal/fault"
 )
@@ -26,25 +28,8 @@ func TestFlagsComeBeforeTheOtherCommand(t *testing.T) {
 	}
 }
 
-func TestAdviceNamesDocumentsWhereTheyWereInstalled(t *testing.T) {
-	prefix := t.TempDir()
-	formats := filepath.Join(prefix, "share", "doc", "weir", "docs", "formats")
-	if err := os.MkdirAll(formats, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	const try = "correct the file; docs/formats/policy.md describes the format"
-	for program, want := range map[string]string{
-		filepath.Join(prefix, "bin", "weir"): "correct the file; " + formats + "/policy.md describes the format",
-		"/nowhere/bin/weir":                  try,
-	} {
-		if got := installed(try, program); got != want {
-			t.Errorf("beside %s: %q, want %q", program, got, want)
-		}
-	}
-}
-
 func TestMain(m *testing.M) {
-	all := parts()
+	all := parts.All()
 	all["toy-apply"] = toyApplyPart
 	child.Main(all)
 	os.Exit(m.Run())
@@ -54,7 +39,7 @@ func TestMain(m *testing.M) {
 func call(t *testing.T, args ...string) (fault.Status, string, string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	status := run(context.Background(), args, &stdout, &stderr)
+	status := execute(context.Background(), args, &stdout, &stderr)
 	return status, stdout.String(), stderr.String()
 }
 
@@ -82,6 +67,7 @@ func TestWrongUsageNamesTheWayOut(t *testing.T) {
 		{"a user for a process", []string{"run", "--class", "lbe", "--pid", "1", "--user", "root"}, []string{"--user is for a command", "leave one of them out"}},
 		{"no time between looks", []string{"daemon", "--look", "0s", "p.yaml"}, []string{"--look 0s is outside 100ms to 1h", "write --look 5s"}},
 		{"a negative time between looks", []string{"daemon", "--look", "-5s", "p.yaml"}, []string{"--look -5s is outside 100ms to 1h", "write --look 5s"}},
+		{"two policies", []string{"daemon", "a.yaml", "b.yaml"}, []string{`"b.yaml" is one argument too many`}},
 		{"an argument where there is none", []string{"status", "p.yaml"}, []string{`"p.yaml" is one argument too many`, "write: weir status"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -127,7 +113,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRoot(&app{stdout: os.Stdout, stderr: os.Stderr}))
+	walk(newRoot(&cli.App{Stdout: os.Stdout, Stderr: os.Stderr}))
 }
 
 func TestManPagesAreWritten(t *testing.T) {
@@ -181,11 +167,11 @@ func TestPlacesThatCannotBeWrittenAreRefusedFirst(t *testing.T) {
 		}
 	}
 	for _, out := range []string{dir + "/new", dir + "/a/b/new"} {
-		if err := checkOut(out); err != nil {
+		if err := cli.CheckOut(out); err != nil {
 			t.Errorf("%s: %v", out, err)
 		}
 	}
-	if err := checkFile("--summary", file); err != nil {
+	if err := cli.CheckFile("--summary", file); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {

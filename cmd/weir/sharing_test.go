@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/cmd/weir/cli"
 	"weir/internal/fault"
 	"weir/kernel/netns"
 	"weir/kernel/probe"
@@ -135,8 +136,8 @@ func TestALimitOfALinkWithClassesIsTheirRate(t *testing.T) {
 	}
 	var said strings.Builder
 	err := hosts[0].Do(func() error {
-		a := &app{stdout: &said, stderr: &said, engine: grounds[0].engine}
-		if status := a.run(t.Context(), []string{"plan", file}); status != fault.Usage {
+		a := &cli.App{Stdout: &said, Stderr: &said, Engine: grounds[0].engine}
+		if status := a.Run(t.Context(), newRoot(a), []string{"plan", file}); status != fault.Usage {
 			t.Errorf("planned with status %d", status)
 		}
 		return nil

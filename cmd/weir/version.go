@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/weir/cli"
 	"weir/internal/version"
 )
 
-func newVersionCommand(a *app) *cobra.Command {
+func newVersionCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say which Weir this is: release, commit, Go",
@@ -19,8 +20,8 @@ func newVersionCommand(a *app) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			info := version.Read()
-			if a.format == "json" {
-				return a.json(struct {
+			if a.Format == "json" {
+				return a.JSON(struct {
 					Format string `json:"format"`
 					version.Info
 				}{"weir-version/1", info})
@@ -32,7 +33,7 @@ func newVersionCommand(a *app) *cobra.Command {
 			if info.Modified {
 				commit += " with changes"
 			}
-			_, err := fmt.Fprintf(a.stdout, "weir %s\n%s\n%s %s\n", info.Version, commit, info.Go, info.Platform)
+			_, err := fmt.Fprintf(a.Stdout, "weir %s\n%s\n%s %s\n", info.Version, commit, info.Go, info.Platform)
 			return err
 		},
 	}

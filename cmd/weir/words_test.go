@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/cmd/weir/cli"
 	"weir/internal/fault"
 )
 
@@ -14,7 +15,7 @@ import (
 // followed by a second one.
 func TestAnErrorIsAJSONDocument(t *testing.T) {
 	status, stdout, stderr := call(t, "plan", "/nowhere.yaml", "--format", "json")
-	var got errorDocument
+	var got cli.ErrorDocument
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatalf("%v: %q", err, stdout)
 	}
@@ -25,11 +26,11 @@ func TestAnErrorIsAJSONDocument(t *testing.T) {
 		t.Errorf("standard error says %q", stderr)
 	}
 	var out strings.Builder
-	a := &app{stdout: &out, stderr: &strings.Builder{}, format: "json"}
-	if err := a.json(1); err != nil {
+	a := &cli.App{Stdout: &out, Stderr: &strings.Builder{}, Format: "json"}
+	if err := a.JSON(1); err != nil {
 		t.Fatal(err)
 	}
-	a.report(fault.New(fault.Failed, "", "too late"))
+	a.Report(fault.New(fault.Failed, "", "too late"))
 	if out.String() != "1\n" {
 		t.Errorf("after a result: %q", out.String())
 	}
@@ -37,7 +38,7 @@ func TestAnErrorIsAJSONDocument(t *testing.T) {
 
 // The sweep of labs advises it.
 func TestLabListUp(t *testing.T) {
-	list, _, err := newRoot(&app{}).Find([]string{"lab", "list"})
+	list, _, err := newRoot(&cli.App{}).Find([]string{"lab", "list"})
 	if err != nil || list.Flags().Lookup("up") == nil {
 		t.Errorf("weir lab list has no --up: %v", err)
 	}

@@ -121,6 +121,24 @@ func TestDependenciesPointDown(t *testing.T) {
 	}
 }
 
+// sharedByCommands are the packages that a command group may import. Groups import no other group:
+// only cmd/weir composes them.
+var sharedByCommands = []string{"cli", "clitest", "complete", "parts", "view"}
+
+func TestCommandGroupsAreIndependent(t *testing.T) {
+	const groups = "weir/cmd/weir/"
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, groups) {
+			continue
+		}
+		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if group, is := strings.CutPrefix(path, groups); is && !slices.Contains(sharedByCommands, group) {
+				t.Errorf("%s imports %s: share code through cmd/weir/cli", p.ImportPath, path)
+			}
+		}
+	}
+}
+
 // pure lists packages that make no system call beyond reading and writing files, so that they can
 // be tested anywhere.
 var pure = []string{

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package avail is the command weir avail, which estimates the spare capacity of a path.
+package avail
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/core/avail"
+	"weir/core/prove/station"
+	"weir/internal/dscp"
+	"weir/internal/fault"
+	"weir/internal/units"
+	"weir/record"
+)
+
+// Bounds of --most: at the minimum, a train of 40 datagrams takes 6 s.
+const minMost, maxMost units.BitRate = 64e3, 400e9
+
+// options are the flags of weir avail.
+type options struct {
+	class, listen, token, tokenFile string
+	repetitions                     int
+	most                            string
+}
+
+// Command returns the command weir avail.
+func Command(a *cli.App) *cobra.Command {
+	var o options
+	command := &cobra.Command{
+		Use:   "avail DESTINATION:PORT",
+		Short: "Estimate the spare capacity of a path for less than best effort, without harm to other traffic",
+		Long: `Estimate the available bandwidth of the path to a responder, "weir avail --listen",
+by short trains of datagrams at rates that rise from below. While the path carries a
+rate, delays within a train stay as they are; above it the queue grows from datagram to
+datagram. Trains are marked as less than best effort (LE, or --class).
+
+Small unmarked packets go there and back all the while, a hundred a second: where they
+take 10 ms longer than before, the train ends at once, and how much longer they took
+beside trains than between them is told beside the result, with what was lost of them.
+
+What is available is what the class gets: behind queues for classes what best effort
+leaves, in a common queue what is free. Rates count IP packets and 14 octets each. It
+needs no privilege, and ends with 3 if nothing can be said.`,
+		Example: `  weir avail --listen 192.0.2.9:5202                     at the far end; prints a token
+  weir avail 192.0.2.9:5202 --token-file FILE
+  weir avail 192.0.2.9:5202 --token-file FILE --class best-effort --format json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if o.listen != "" {
+				return listen(a, command, args, o)
+			}
+			if len(args) == 0 {
+				return fault.New(fault.Usage, "write: weir avail 192.0.2.9:5202 --token-file FILE", "no destination is given")
+			}
+			return estimate(command.Context(), a, args[0], o)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.class, "class", "lbe", "class or DSCP of the trains")
+	flags.IntVar(&o.repetitions, "repetitions", 5, "searches, each with its own result")
+	flags.StringVar(&o.most, "most", "10Gbit", "highest rate that is tried")
+	flags.StringVar(&o.listen, "listen", "", "be the responder on this address and port, TCP and UDP, until stopped")
+	flags.StringVar(&o.token, "token", "", "secret that both ends know, for every user of this host to read in its list of processes: better --token-file")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the secret that both ends know (default: WEIR_TOKEN; --listen makes one where none is given, and prints it)")
+	return command
+}
+
+// secret is the token, as weir prove has it.
+func (o options) secret() (string, error) {
+	if o.token != "" && o.tokenFile != "" {
+		return "", fault.New(fault.Usage, "give one of them", "--token and --token-file are two secrets")
+	}
+	return cli.ReadToken(o.token, o.tokenFile)
+}
+
+// listen is the responder, until it is stopped.
+func listen(a *cli.App, command *cobra.Command, args []string, o options) error {
+	for _, other := range []string{"class", "repetitions", "most"} {
+		if command.Flags().Changed(other) || len(args) > 0 {
+			return fault.New(fault.Usage, "write: weir avail --listen ADDRESS:PORT [--token-file FILE]", "--listen accepts no other options: the other end determines the traffic")
+		}
+	}
+	token, err := o.secret()
+	if err != nil {
+		return err
+	}
+	made := ""
+	if token == "" {
+		token = rand.Text()
+		made = ", which holds " + token
+	}
+	server, err := station.Listen(o.listen, token)
+	if err != nil {
+		return err
+	}
+	a.Say("responder at %s, TCP and UDP; at the other end: weir avail %s --token-file FILE%s", server.Addr(), server.Addr(), made)
+	return server.Serve(command.Context())
+}
+
+func estimate(ctx context.Context, a *cli.App, destination string, o options) error {
+	dscp, err := dscp.ParseDSCP(o.class)
+	if err != nil {
+		return fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
+	}
+	most, err := units.ParseBitRate(o.most)
+	if err != nil {
+		return fault.New(fault.Usage, "write it as --most 1Gbit", "--most: %w", err)
+	}
+	if most < minMost || most > maxMost {
+		return fault.New(fault.Usage, "write it as --most 1Gbit", "--most %s is outside %s to %s", most, minMost, maxMost)
+	}
+	if o.repetitions < 1 || o.repetitions > 1000 {
+		return fault.New(fault.Usage, "write --repetitions 5", "--repetitions %d is outside 1 to 1000", o.repetitions)
+	}
+	token, err := o.secret()
+	if err != nil {
+		return err
+	}
+	if token == "" {
+		return fault.New(fault.Usage, "give the one that the responder printed or was given, as --token-file FILE or "+cli.TokenVariable, "no token is given for %s", destination)
+	}
+	peer, err := station.Resolve(ctx, destination, token)
+	if err != nil {
+		return err
+	}
+	r, err := avail.Run(ctx, avail.Options{Peer: *peer, DSCP: uint8(dscp), Repetitions: o.repetitions, Most: most, Report: func(what string) {
+		if !a.Quiet {
+			a.Say("%s", what)
+		}
+	}})
+	if err != nil {
+		return cli.Stopped(ctx, err)
+	}
+	if a.Format == "json" {
+		return a.JSON(r)
+	}
+	return a.Table(table(r, dscp))
+}
+
+// table shows a result.
+func table(r *avail.Result, dscp dscp.DSCP) record.Table {
+	t := record.Table{Title: fmt.Sprintf("Available to %s as %s", r.Peer, dscp), Columns: []string{"quantity", "value"}}
+	row := func(what, format string, args ...any) {
+		t.Rows = append(t.Rows, []string{what, fmt.Sprintf(format, args...)})
+	}
+	text := units.BitRate(r.Available.Mean).String()
+	if low, high, ok := r.Available.Interval(); r.AtLeast != "" {
+		text = "at least " + text + ": " + r.AtLeast
+	} else if ok {
+		text += fmt.Sprintf(" [%s, %s]", units.BitRate(max(low, 0)), units.BitRate(high))
+	}
+	row("available, mean and 95 % interval", "%s", text)
+	for i, s := range r.Samples {
+		text := "carried " + units.BitRate(s.Low).String()
+		switch s.High {
+		case 0: // all was carried
+		case s.Low:
+			text += ", and not always"
+		default:
+			text += ", and not " + units.BitRate(s.High).String()
+		}
+		row(fmt.Sprintf("search %d", i+1), "%s", text)
+	}
+	c := r.Caused
+	row("round trips of best effort between trains", "p50 %s, p99 %s, %d of %d lost", short(c.Idle.P50), short(c.Idle.P99), c.Idle.Lost, c.Idle.Sent)
+	row("beside trains", "p50 %s, p99 %s, %d of %d lost", short(c.Beside.P50), short(c.Beside.P99), c.Beside.Lost, c.Beside.Sent)
+	row("caused", "p50 %+.3f ms, p99 %+.3f ms", c.AddedP50().Seconds()*1e3, c.AddedP99().Seconds()*1e3)
+	row("longest wait of a train's own datagrams", "%s", short(c.Own))
+	row("sent", "%s, %s over the whole time", units.ByteSize(c.Octets), units.BitRate(c.Load))
+	return t
+}
+
+// short is a time without digits that mean nothing.
+func short(d time.Duration) string { return d.Round(time.Microsecond).String() }

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package class is the command group weir class, which traces code points along a path and writes
+// systemd drop-ins for classes of service.
+package class
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"weir/cmd/weir/cli"
+	"weir/internal/dscp"
+	"weir/internal/fault"
+	"weir/kernel/hops"
+	"weir/record"
+)
+
+// Command returns the command weir class.
+func Command(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "class",
+		Short: "Trace the code points of classes of service",
+		Long: `Trace the code points of classes of service on their way. Policies give them (class:,
+links:), and weir run --class does for one command.`,
+		Example: `  sudo weir class trace mirror.example.net
+  weir class drop-in backup.service`,
+	}
+	command.AddCommand(newTraceCommand(a), newDropInCommand(a))
+	return command
+}
+
+// traceOptions are the flags of weir class trace.
+type traceOptions struct {
+	class, protocol, family string
+	port                    uint16
+	most, attempts          int
+	wait                    time.Duration
+}
+
+func newTraceCommand(a *cli.App) *cobra.Command {
+	var o traceOptions
+	command := &cobra.Command{
+		Use:   "trace DESTINATION",
+		Short: "Show which hop of a path rewrites or bleaches a DSCP",
+		Long: `Send probes with a DSCP whose hop limit ends at each hop of the path in turn, and read
+from the headers that ICMP errors quote with which DSCP they came there: by UDP and
+TCP, over IPv4 and IPv6, as far as the destination has them. A hop that sends no ICMP
+errors is told as silent; what the destination does is known where it answers with an
+ICMP error, as Linux does to a datagram for a closed port.
+
+It ends with 1 if the DSCP is another than was sent at any hop, and with 3 if no hop
+tells. It takes root, or CAP_NET_RAW.`,
+		Example: `  sudo weir class trace mirror.example.net
+  sudo weir class trace 2001:db8::80 --class CS1 --protocol tcp --port 443
+  sudo weir class trace 192.0.2.1 --attempts 10 --wait 3s     behind routers that limit their errors`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			all, err := o.paths(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return tracePaths(command.Context(), a, args[0], all)
+		},
+	}
+	command.Flags().StringVar(&o.class, "class", "lbe", "class or DSCP that probes are sent with")
+	command.Flags().StringVar(&o.protocol, "protocol", "both", "udp, tcp or both")
+	command.Flags().StringVar(&o.family, "family", "both", "4, 6 or both: those addresses of the destination that it has")
+	command.Flags().Uint16Var(&o.port, "port", 0, "port that probes are sent to; 0 is 33434 for UDP and 80 for TCP")
+	command.Flags().IntVar(&o.most, "hops", 30, fmt.Sprintf("most hops, up to %d", hops.MaxHops))
+	command.Flags().IntVar(&o.attempts, "attempts", 3, fmt.Sprintf("probes to a hop that does not answer, up to %d", hops.MaxAttempts))
+	command.Flags().DurationVar(&o.wait, "wait", time.Second, "how long answers to an attempt are waited for")
+	return command
+}
+
+// paths returns the requested traces: one per family and protocol.
+func (o traceOptions) paths(ctx context.Context, destination string) (all []hops.Options, err error) {
+	dscp, err := dscp.ParseDSCP(o.class)
+	if err != nil {
+		return nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
+	}
+	protocols := []string{"udp", "tcp"}
+	if o.protocol != "both" {
+		if !slices.Contains(protocols, o.protocol) {
+			return nil, fault.New(fault.Usage, "write --protocol udp, tcp or both", "--protocol %q is not known", o.protocol)
+		}
+		protocols = []string{o.protocol}
+	}
+	switch {
+	case o.most < 1 || o.most > hops.MaxHops:
+		return nil, fault.New(fault.Usage, "", "--hops %d is not from 1 to %d", o.most, hops.MaxHops)
+	case o.attempts < 1 || o.attempts > hops.MaxAttempts:
+		return nil, fault.New(fault.Usage, "", "--attempts %d is not from 1 to %d", o.attempts, hops.MaxAttempts)
+	case o.wait < time.Millisecond || o.wait > time.Minute:
+		return nil, fault.New(fault.Usage, "write it as 500ms", "--wait %s is not from 1ms to 1m", o.wait)
+	}
+	addresses, err := o.addresses(ctx, destination)
+	for _, to := range addresses {
+		for _, protocol := range protocols {
+			all = append(all, hops.Options{To: to, Protocol: protocol, Port: o.port, DSCP: dscp, Hops: o.most, Attempts: o.attempts, Wait: o.wait})
+		}
+	}
+	return all, err
+}
+
+// addresses are the destination's first ones of the families.
+func (o traceOptions) addresses(ctx context.Context, destination string) (all []netip.Addr, err error) {
+	networks := map[string][]string{"4": {"ip4"}, "6": {"ip6"}, "both": {"ip4", "ip6"}}[o.family]
+	if networks == nil {
+		return nil, fault.New(fault.Usage, "write --family 4, 6 or both", "--family %q is not known", o.family)
+	}
+	for _, network := range networks {
+		found, failed := net.DefaultResolver.LookupNetIP(ctx, network, destination)
+		if failed != nil || len(found) == 0 {
+			err = failed
+			continue
+		}
+		to := found[0].Unmap()
+		if !to.IsGlobalUnicast() && !to.IsLoopback() && !to.IsLinkLocalUnicast() {
+			return nil, fault.New(fault.Usage, "give the address of one host, or its name", "%s is not the address of a host", destination)
+		}
+		all = append(all, to)
+	}
+	if len(all) == 0 {
+		return nil, fault.Wrap(fmt.Errorf("find %s: %w", destination, err), fault.Usage, "give an address, or the name of a host that has one of this family")
+	}
+	return all, nil
+}
+
+// tracedPath is a path in the document of weir class trace.
+type tracedPath struct {
+	hops.Path
+	Changes []hops.Change `json:"changes"`
+	Verdict string        `json:"verdict"`
+}
+
+// Verdicts of paths.
+const (
+	keeps    = "keeps it"
+	changes  = "changes it"
+	untested = "cannot say"
+)
+
+func tracePaths(ctx context.Context, a *cli.App, destination string, all []hops.Options) error {
+	var paths []tracedPath
+	var unreached error // of a family that this host has no route for
+	for _, o := range all {
+		if !a.Quiet {
+			a.Say("tracing %s by %s", o.To, strings.ToUpper(o.Protocol))
+		}
+		p, err := hops.Run(ctx, o)
+		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EADDRNOTAVAIL) {
+			a.Say("not traced: %v", err)
+			unreached = err
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		traced := tracedPath{p, p.Changes(), keeps}
+		switch {
+		case len(traced.Changes) > 0:
+			traced.Verdict = changes
+		case p.Known() == 0:
+			traced.Verdict = untested
+		}
+		if paths = append(paths, traced); a.Format == "json" {
+			continue
+		}
+		if err := a.Table(traced.table()); err != nil {
+			return err
+		}
+	}
+	if len(paths) == 0 {
+		return unreached
+	}
+	if a.Format == "json" {
+		err := a.JSON(struct {
+			Format      string       `json:"format"`
+			Destination string       `json:"destination"`
+			Paths       []tracedPath `json:"paths"`
+		}{"weir-class-trace/2", destination, paths})
+		if err != nil {
+			return err
+		}
+	}
+	is := func(verdict string) func(tracedPath) bool {
+		return func(p tracedPath) bool { return p.Verdict == verdict }
+	}
+	switch {
+	case slices.ContainsFunc(paths, is(changes)):
+		return cli.ErrVerdict
+	case !slices.ContainsFunc(paths, is(keeps)):
+		return fault.New(fault.Testbed, "try --attempts 10 --wait 3s, another --protocol or --port", "no hop reported the DSCP of the probes")
+	}
+	return nil
+}
+
+// table shows a path hop by hop.
+func (p tracedPath) table() record.Table {
+	t := record.Table{Title: fmt.Sprintf("%s, %s port %d, sent as %s: %s", p.To, strings.ToUpper(p.Protocol), p.Port, p.Sent, p.Verdict),
+		Columns: []string{"hop", "address", "arrived as", "answer"}}
+	for _, h := range p.Hops {
+		row := []string{fmt.Sprint(h.Hop), "", "", string(h.Answer)}
+		if h.Address.IsValid() {
+			row[1] = h.Address.String()
+		}
+		if h.Known {
+			row[2] = h.DSCP.String()
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	notes := []string{}
+	for _, c := range p.Changes {
+		notes = append(notes, c.String())
+	}
+	if known := p.Known(); p.Verdict != untested && known < len(p.Hops) {
+		notes = append(notes, fmt.Sprintf("its DSCP beyond hop %d is unknown", known))
+	}
+	t.Note = strings.Join(notes, "; ")
+	return t
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package class
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/cmd/weir/complete"
+	"weir/internal/fault"
+)
+
+// lbeSlice is the slice of units in less than best effort: below system.slice, whose settings still
+// apply, with a name for one line of a policy.
+const lbeSlice = "system-lbe.slice"
+
+// dropIn has a unit run in that slice.
+type dropIn struct {
+	Format string `json:"format"`
+	Unit   string `json:"unit"`
+	Path   string `json:"path"` // path of the drop-in
+	Text   string `json:"text"`
+	Scope  string `json:"scope"` // the line of a policy that gives the class
+}
+
+func newDropInCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "drop-in UNIT",
+		Short: "Print a systemd drop-in that has a service run in less than best effort",
+		Long: `Print a drop-in that puts a service into ` + lbeSlice + `, a slice below system.slice.
+One scope of the policy that weir.service keeps in force gives the class to all units
+there: DSCP 1 (RFC 8622), the congestion control scavenger for TCP connections, what
+they download held in the same way, and the last place in this host's own queue.
+The command of the unit stays as it is.
+
+The drop-in is printed on standard output. What else is to do is said on standard
+error.`,
+		Example: `  d=/etc/systemd/system/backup.service.d; sudo mkdir -p $d
+  weir class drop-in backup.service | sudo tee $d/50-weir-lbe.conf
+  sudo systemctl daemon-reload && sudo systemctl restart backup.service`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: complete.Free,
+		RunE: func(_ *cobra.Command, args []string) error {
+			d, err := newDropIn(args[0])
+			if err != nil {
+				return err
+			}
+			if a.Format == "json" {
+				return a.JSON(d)
+			}
+			fmt.Fprint(a.Stdout, d.Text)
+			a.Say("save it as %s; the policy needs this scope, once for all such units:\n  %s", d.Path, d.Scope)
+			return nil
+		},
+	}
+}
+
+// unitName matches valid service names of systemd (systemd.unit(5)).
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]{1,247}\.service$`)
+
+func newDropIn(unit string) (dropIn, error) {
+	if !strings.Contains(unit, ".") {
+		unit += ".service"
+	}
+	if !unitName.MatchString(unit) {
+		return dropIn{}, fault.New(fault.Usage, "as in weir class drop-in backup.service", "%q is no name of a service", unit)
+	}
+	return dropIn{
+		Format: "weir-drop-in/1",
+		Unit:   unit,
+		Path:   "/etc/systemd/system/" + unit + ".d/50-weir-lbe.conf",
+		Text: `# Less than best effort: what this service sends takes what others leave.
+# The class is given to the slice by /etc/weir/policy.yaml.
+[Unit]
+Wants=weir.service
+After=weir.service
+
+[Service]
+Slice=` + lbeSlice + "\n",
+		Scope: "lbe: {unit: " + lbeSlice + ", class: lbe, congestion: scavenger, downloads: scavenger}",
+	}, nil
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor is the command weir doctor, which lists the mechanism of each capability.
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/core/doctor"
+	"weir/modules"
+)
+
+// Command returns the command weir doctor.
+func Command(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Check kernel features and list the mechanism each capability uses",
+		Long: `Doctor tries every feature of the kernel that Weir can use and says which
+mechanism each capability uses here, what is missing and how to get it.
+
+It changes nothing: it tries in network namespaces of its own that end with it.
+Without root it reports what can be read, and names the capabilities it lacks.
+
+The exit status is 0 if the lab can run here, 3 if this machine cannot carry it,
+and 4 if permissions are all that is missing.`,
+		Example: `  sudo weir doctor
+  weir doctor --format json | jq '.capabilities'`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			report := doctor.Examine(modules.All())
+			if err := printDoctor(a, report); err != nil {
+				return err
+			}
+			return report.LabError()
+		},
+	}
+}
+
+func printDoctor(a *cli.App, report doctor.Report) error {
+	if a.Format == "json" {
+		return a.JSON(report)
+	}
+	for i, table := range report.Tables() {
+		if i > 0 {
+			fmt.Fprintln(a.Stdout)
+		}
+		if err := a.Table(table); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"weir/cmd/weir/cli"
+	"weir/modules/ioam"
+	"weir/modules/ioam/collect"
+	"weir/modules/ioam/evidence"
+	"weir/record/bundle"
+)
+
+// reading collects a bundle, with the initial counters of edge-to-edge flows.
+type reading struct {
+	evidence.Reading
+	pins   string
+	before []ioam.Edge
+}
+
+// startReading starts a reading. It needs an active policy.
+func startReading(pins string) (r *reading, err error) {
+	r = &reading{pins: pins}
+	r.Summary, r.Started = &collect.Summary{}, time.Now()
+	r.before, err = ioam.Edges(pins)
+	return r, err
+}
+
+// keep writes the bundle, of packets to a prefix. Where the policy has ended meanwhile its
+// edges are not known any more, and the rest is kept.
+func keep(a *cli.App, r *reading, to netip.Prefix, dir string) error {
+	now, unknown := ioam.Edges(r.pins)
+	if unknown == nil {
+		r.Edges = totalsOf(ioam.EdgesSince(r.before, now), to)
+	}
+	r.Finished = time.Now()
+	b := evidence.Bundle(r.Reading)
+	if unknown != nil {
+		b.Manifest.Notes = append(b.Manifest.Notes, "Edge to edge: "+unknown.Error())
+	}
+	if err := a.Keep(&b, dir); err != nil {
+		return err
+	}
+	a.Say("Evidence: %s", filepath.Join(dir, bundle.ReportFile))
+	return nil
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/cmd/weir/complete"
+	"weir/internal/fault"
+	"weir/kernel/instance"
+)
+
+const (
+	// downTime limits the wait for the process of a lab.
+	downTime = 20 * time.Second
+	// orphanAge protects a lab that is still being built.
+	orphanAge = time.Minute
+)
+
+func newDownCommand(a *cli.App) *cobra.Command {
+	var all, runs bool
+	command := &cobra.Command{
+		Use:   "down [ID...]",
+		Short: "Take labs down, and remove the remains of killed ones",
+		Long: `Take labs down: the named ones, the only one that is up, or with --all every lab that
+is up. Programs that run inside are ended. What killed labs have left behind is
+removed in any case; --all also removes namespaces whose lab's directory is gone.
+Measurements that run are left alone unless --runs is given.`,
+		Example: `  sudo weir lab down
+  sudo weir lab down 3fa9c1
+  sudo weir lab down --all`,
+		ValidArgsFunction: complete.Lab,
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := sweep(a); err != nil {
+				return err
+			}
+			if all {
+				orphans, err := instance.SweepOrphans(orphanAge)
+				if err != nil {
+					return err
+				}
+				for _, name := range orphans {
+					a.Say("removed namespace %s, which no lab owns", name)
+				}
+			}
+			chosen, err := labsToEnd(args, all, runs)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), downTime)
+			defer cancel()
+			var errs []error
+			ended := []string{}
+			for _, info := range chosen {
+				err := instance.End(ctx, info)
+				if err == nil {
+					ended = append(ended, info.ID)
+					a.Say("took down %s (%s)", info.ID, info.Scenario)
+				}
+				errs = append(errs, err)
+			}
+			if err := errors.Join(errs...); err != nil || a.Format != "json" {
+				return err
+			}
+			return a.JSON(struct {
+				Format string   `json:"format"`
+				Labs   []string `json:"labs"`
+			}{"weir-lab-down/1", ended})
+		},
+	}
+	command.Flags().BoolVar(&all, "all", false, "every lab that is up")
+	command.Flags().BoolVar(&runs, "runs", false, "with --all: measurements too")
+	return command
+}
+
+func labsToEnd(ids []string, all, runs bool) ([]instance.Info, error) {
+	if all && len(ids) > 0 {
+		return nil, fault.New(fault.Usage, "leave one of them out", "--all and ids together")
+	}
+	list, err := instance.List()
+	if err != nil {
+		return nil, err
+	}
+	var chosen []instance.Info
+	if all {
+		for _, info := range list {
+			if info.Purpose == instance.Up || runs {
+				chosen = append(chosen, info)
+			}
+		}
+		return chosen, nil
+	}
+	if len(ids) == 0 {
+		if len(list) == 0 {
+			return nil, nil
+		}
+		ids = []string{""}
+	}
+	for _, id := range ids {
+		info, err := instance.Find(id)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, info)
+	}
+	return chosen, nil
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/cmd/weir/complete"
+	"weir/core/daemon"
+	"weir/internal/fault"
+)
+
+// DaemonCommand returns the command weir daemon.
+func DaemonCommand(a *cli.App) *cobra.Command {
+	service := &daemon.Service{}
+	command := &cobra.Command{
+		Use:   "daemon [POLICY]",
+		Short: "Keep a policy active: follow its file, cgroups and devices; serve metrics and an API",
+		Long: `Apply a policy and keep it in force: follow the file as it is edited, and cgroups,
+units and devices as they come and go. A file with a mistake changes nothing and
+is reported; what was in force stays. SIGHUP applies the file again. Without POLICY
+the file is /etc/weir/policy.yaml.
+
+It runs in the foreground and tells systemd when it is ready (Type=notify) and
+that it is alive (WatchdogSec). When it ends, however it ends, the limits stay
+in force: "weir status" says since when it has been away, "weir release" ends
+the limits. A release or an apply by hand is left alone until the file changes.
+
+The API's socket is for its owner alone. Metrics are served on it too, and with
+--listen on a loopback address, where every user of the host can read them.`,
+		Example: `  weir daemon /etc/weir/policy.yaml
+  weir daemon --listen 127.0.0.1:9464 policy.yaml      metrics for Prometheus
+  curl --unix-socket /run/weir/api.sock http://weir/v1/status`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: complete.Policy,
+		RunE: func(command *cobra.Command, args []string) (err error) {
+			if service.Look < minLook || service.Look > time.Hour {
+				return fault.New(fault.Usage, "write --look 5s", "--look %s is outside %s to 1h", service.Look, minLook)
+			}
+			if service.Policy, err = filepath.Abs(cli.PolicyFile(args)); err != nil {
+				return fmt.Errorf("find policy: %w", err)
+			}
+			if service.Engine, err = a.Engine(); err != nil {
+				return err
+			}
+			level := slog.LevelInfo
+			if a.Quiet {
+				level = slog.LevelWarn
+			}
+			service.Log = slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+			boundMemory()
+			reload := make(chan os.Signal, 1)
+			signal.Notify(reload, syscall.SIGHUP)
+			defer signal.Stop(reload)
+			service.Reload = reload
+			return service.Run(command.Context())
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&service.Shadow, "shadow", false, "put all scopes in shadow: count only")
+	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics, in a folder that is there; empty for none")
+	flags.StringVar(&service.Metrics, "listen", "", "loopback address that serves /metrics too, as in 127.0.0.1:9464")
+	flags.StringVar(&service.Textfile, "textfile", "", "file to write the metrics to every second, for node_exporter; it stays when the daemon is gone")
+	flags.DurationVar(&service.Look, "look", 5*time.Second, "time between two looks at everything, should an event have been lost; 100ms to 1h")
+	return command
+}
+
+// daemonMemory is the memory target of the garbage collector, daemonGarbage its growth in percent.
+// The pages of the program, about 30 MB, come on top. A large policy takes more.
+const daemonMemory, daemonGarbage = 64 << 20, 50
+
+// boundMemory applies the targets unless GOMEMLIMIT and GOGC are set.
+func boundMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(daemonMemory)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(daemonGarbage)
+	}
+}
+
+// minLook bounds the CPU time of resyncs.
+const minLook = 100 * time.Millisecond

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/cmd/weir/complete"
+	"weir/core/engine"
+	"weir/core/policy"
+	"weir/core/prove"
+	"weir/core/prove/station"
+	"weir/internal/fault"
+	"weir/kernel/probe"
+)
+
+// proveOptions are the flags of weir prove.
+type proveOptions struct {
+	scope, peer, listen, congestion string
+	token, tokenFile                string
+	duration, lengthen              time.Duration
+	repetitions                     int
+	seed                            uint64
+	dryRun                          bool
+	out, junit                      string
+}
+
+// maxProof limits the automatic duration of a measurement for rates too low for the default.
+const maxProof = 10 * time.Second
+
+// ProveCommand returns the command weir prove.
+func ProveCommand(a *cli.App) *cobra.Command {
+	o := proveOptions{duration: 2 * time.Second, repetitions: 5}
+	command := &cobra.Command{
+		Use:   "prove [POLICY]",
+		Short: "Test the promises of the active policy, and possible bypasses",
+		Long: `Test actively that the policy in force does what it promises. From inside each
+scope short flows of Weir's own go to a peer, by TCP and UDP and in both families;
+what arrives is compared with what was promised. For limits that is TCP as fast
+as it goes and UDP above the rate, and every path is first measured outside of
+all scopes: one that carries less proves nothing. Then the bypasses of each scope
+are tried: sockets that were open before, tunnels, loopback, super-packets, other
+network namespaces. What is done to the host without a scope is tested too: that a
+router's fast path forwards as its kernel would, that borders mark and translate,
+and that classes on links lose nothing and stay in order while less than best effort
+fills the link, which takes two seconds a link and goes no farther than that.
+
+The peer is a process in a network namespace of its own, reached over a veth pair
+with addresses of the ranges for benchmarks (198.18.0.0/15, 2001:2::/48), or with
+--peer another "weir prove --listen", anywhere. Flows of an interface's scope
+pass that interface and turn off before its link; a network namespace gets a veth
+pair to the peer. Nothing on the host is changed but by adding, and all of it is
+removed at the end; what a killed run leaves, the next one removes.
+
+A rate holds if the 95 % interval of the mean lies from 98 to 101 % of it, and if
+it is not held by dropping: TCP sends 1 % again at most, and of small packets
+beside it 0.1 % are lost. Flows like QUIC's lose 1 % of their datagrams at most,
+and they and short transfers get nine tenths of what they could. With
+--repetitions 1 there is no interval, and the one value is judged: a look, and no
+proof. The exit status is 0 if all promises hold, 1 if one does not or traffic
+escapes, and 3 if something cannot be told or nothing could be tested.`,
+		Example: `  sudo weir prove
+  sudo weir prove policy.yaml              and that this is the policy in force
+  sudo weir prove --scope backups --duration 5s --out proof
+  sudo weir prove --dry-run                what would be sent, and where
+  weir prove --listen 192.0.2.9:5201       at the far end
+  sudo weir prove --peer 192.0.2.9:5201 --token-file FILE`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: complete.Policy,
+		RunE: func(command *cobra.Command, args []string) error {
+			if o.listen != "" {
+				return proveListen(a, command, args, o)
+			}
+			if !command.Flags().Changed("duration") {
+				o.lengthen = maxProof
+			}
+			return runProof(command.Context(), a, args, o)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.scope, "scope", "", "prove this scope alone")
+	flags.DurationVar(&o.duration, "duration", o.duration, "how long each measurement is; without it those of low rates are longer")
+	flags.IntVar(&o.repetitions, "repetitions", o.repetitions, "measurements of each check and path")
+	flags.StringVar(&o.congestion, "congestion", "", "congestion control of TCP (default: the host's, towards a peer of its own a loss-based one)")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order")
+	flags.StringVar(&o.peer, "peer", "", "address and port of a 'weir prove --listen' elsewhere")
+	flags.StringVar(&o.listen, "listen", "", "be the peer on this address and port, TCP and UDP, until stopped")
+	flags.StringVar(&o.token, "token", "", "secret that both ends know, for every user of this host to read in its list of processes: better --token-file")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the secret that both ends know (default: WEIR_TOKEN; --listen makes one where none is given, and prints it)")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "list the tests without sending")
+	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle")
+	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
+	return command
+}
+
+func (o proveOptions) check() error {
+	switch {
+	case o.duration < 100*time.Millisecond || o.duration > 10*time.Minute:
+		return fault.New(fault.Usage, "write --duration 2s", "--duration %s is outside 100ms to 10m", o.duration)
+	case o.repetitions < 1 || o.repetitions > 1000:
+		return fault.New(fault.Usage, "write --repetitions 5", "--repetitions %d is outside 1 to 1000", o.repetitions)
+	case o.token != "" && o.tokenFile != "":
+		return fault.New(fault.Usage, "give one of them", "--token and --token-file are two secrets")
+	case o.token != "" && o.peer == "" && o.listen == "":
+		return fault.New(fault.Usage, "give it with --peer or --listen", "--token alone")
+	case o.tokenFile != "" && o.peer == "" && o.listen == "":
+		return fault.New(fault.Usage, "give it with --peer or --listen", "--token-file alone")
+	}
+	if o.congestion != "" && o.listen == "" {
+		if err := probe.CongestionControl(o.congestion); err != nil {
+			return fault.New(fault.Usage, "name one that 'weir cc list' shows", "--congestion %s: %w", o.congestion, err)
+		}
+	}
+	if o.out != "" {
+		if err := cli.CheckOut(o.out); err != nil {
+			return err
+		}
+	}
+	if o.junit != "" {
+		return cli.CheckFile("--junit", o.junit)
+	}
+	return nil
+}
+
+// proveListen is the peer of a proof elsewhere, until it is stopped.
+func proveListen(a *cli.App, command *cobra.Command, args []string, o proveOptions) error {
+	for _, other := range []string{"peer", "scope", "dry-run", "out", "junit", "duration", "repetitions", "seed", "congestion"} {
+		if command.Flags().Changed(other) || len(args) > 0 {
+			return fault.New(fault.Usage, "write: weir prove --listen ADDRESS:PORT [--token-file FILE]", "--listen accepts no other options: the other end determines the traffic")
+		}
+	}
+	if o.token != "" && o.tokenFile != "" {
+		return o.check()
+	}
+	token, err := cli.ReadToken(o.token, o.tokenFile)
+	if err != nil {
+		return err
+	}
+	made := ""
+	if token == "" {
+		token = rand.Text()
+		made = ", which holds " + token
+	}
+	server, err := station.Listen(o.listen, token)
+	if err != nil {
+		return err
+	}
+	a.Say("peer at %s, TCP and UDP; at the other end: weir prove --peer %s --token-file FILE%s", server.Addr(), server.Addr(), made)
+	return server.Serve(command.Context())
+}
+
+// runProof runs the tests and prints the results.
+func runProof(ctx context.Context, a *cli.App, args []string, o proveOptions) error {
+	options, err := checkOptions(ctx, a, args, o)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return printPlan(a, options)
+	}
+	if err := prove.Sweep(options.Engine.CgroupRoot); err != nil {
+		return err
+	}
+	if err := warnOfSkipped(a, options); err != nil {
+		return err
+	}
+	result, err := prove.Run(ctx, options)
+	if err != nil {
+		return cli.Stopped(ctx, err)
+	}
+	if err := printProof(a, result, options, o); err != nil {
+		return err
+	}
+	return proven(result)
+}
+
+// warnOfSkipped lists untestable promises before the first measurement, each reason once.
+func warnOfSkipped(a *cli.App, options prove.Options) error {
+	tests, err := options.Plan(prove.IPv6())
+	if err != nil {
+		return err
+	}
+	var reasons []string
+	for _, t := range tests {
+		if text := fmt.Sprintf("scope %s cannot be tested: %s", t.Scope.Name, t.Reason); t.Skip == prove.CannotSay && !slices.Contains(reasons, text) {
+			reasons = append(reasons, text)
+		}
+	}
+	a.Warn(reasons)
+	return nil
+}
+
+// checkOptions checks flags, privilege, policy and peer.
+func checkOptions(ctx context.Context, a *cli.App, args []string, o proveOptions) (options prove.Options, err error) {
+	if err := o.check(); err != nil {
+		return options, err
+	}
+	if os.Geteuid() != 0 {
+		return options, fault.New(fault.Permission, "run it as root: sudo weir prove",
+			"prove the policy: cgroups, namespaces and counters need root (CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF)")
+	}
+	e, err := a.Engine()
+	if err != nil {
+		return options, err
+	}
+	options = prove.Options{Engine: e, Scope: o.scope, Duration: o.duration, Lengthen: o.lengthen, Repetitions: o.repetitions, Seed: o.seed,
+		Congestion: o.congestion, Report: func(what string, left time.Duration) {
+			a.Say("%s: all ends in about %s, at %s", what, left.Round(time.Second), time.Now().Add(left).Format(time.TimeOnly))
+		}}
+	token, err := cli.ReadToken(o.token, o.tokenFile)
+	if err != nil {
+		return options, err
+	}
+	if o.peer != "" {
+		if options.Peer, err = station.Resolve(ctx, o.peer, token); err != nil {
+			return options, err
+		}
+	}
+	if len(args) > 0 {
+		err = isApplied(a, e, args[0])
+	}
+	return options, err
+}
+
+// isApplied returns an error with the difference of the policy file to the active policy.
+func isApplied(a *cli.App, e *engine.Engine, file string) error {
+	p, err := load(a, e, file)
+	if err != nil {
+		return err
+	}
+	plan, err := e.Plan(p)
+	if err != nil {
+		return err
+	}
+	if what := differs(plan); what != "" {
+		return fault.New(fault.Failed, "see the difference with: weir plan "+file, "%s is not the active policy: it would %s", file, what)
+	}
+	return nil
+}
+
+// differs describes the first change of a plan; "" if there is none.
+func differs(plan engine.Outcome) string {
+	for _, step := range plan.Steps {
+		if step.Action != policy.Keep && step.Action != policy.Rebind {
+			return fmt.Sprintf("%s the scope %s", step.Action, step.Scope.Name)
+		}
+	}
+	for _, step := range plan.Host {
+		if step.Action != policy.Keep {
+			return fmt.Sprintf("%s %s", step.Action, step.Item.Name)
+		}
+	}
+	return ""
+}
+
+// proven is the command's error.
+func proven(r *prove.Result) error {
+	switch open, untested := r.Open(), r.Untested(); {
+	case r.Failed():
+		return cli.ErrVerdict
+	case r.Stopped:
+		return fault.New(fault.Failed, "let it run to its end for the whole result", "stopped")
+	case untested != "":
+		return fault.New(fault.Testbed, "prove scopes with their own traffic that are not in shadow: 'weir prove --dry-run' lists what can be tested", "nothing was tested: %s", untested)
+	case open != "":
+		return fault.New(fault.Testbed, "see the reason of each", "cannot say whether all promises hold: %s", open)
+	}
+	return nil
+}

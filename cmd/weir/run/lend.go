@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"os/user"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/internal/dscp"
+	"weir/internal/fault"
+	"weir/modules/cc"
+	"weir/modules/class"
+	"weir/modules/limit/scoped"
+	"weir/modules/limit/scoped/lend"
+)
+
+// Bounds of what is lent: each limit has a process of 15 MB.
+const (
+	lentPerUser, lentAtMost = 4, 32
+	mostLent                = 256
+)
+
+// LendCommand returns the command weir lend.
+func LendCommand(a *cli.App) *cobra.Command {
+	lender := &lend.Lender{}
+	group, everyone := "", false
+	command := &cobra.Command{
+		Use:   "lend {--group GROUP | --everyone}",
+		Short: "Let users run commands under limits and in less than best effort without being root",
+		Long: `Listen on a socket on which members of a group, or all users, ask for what "weir run"
+does as root: their command runs in a cgroup of its own below the one that they are
+in, under the limit that they ask for, and with --class lbe in less than best effort.
+
+Nothing else is lent: a limit and this class take away from who asks, alone, and
+limits of the cgroups above hold as before. What was lent ends with the command, with
+weir run (kill -9 included) or with this process; a command that outlives them goes on
+without. It runs in the foreground; the package has weir-lend.service for the group
+weir.`,
+		Example: `  sudo groupadd --system weir && sudo usermod -aG weir alice
+  sudo weir lend --group weir
+  weir run --class lbe -- rsync -a /data backup:/data      as alice, after her next login`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) (err error) {
+			if lender.Group, err = lendTo(group, everyone); err != nil {
+				return err
+			}
+			if lender.PerUser < 1 || lender.Max < lender.PerUser || lender.Max > mostLent {
+				return fault.New(fault.Usage, "as in --per-user 4 --most 32", "--per-user %d and --most %d are not 1 to %d, the first at most the second", lender.PerUser, lender.Max, mostLent)
+			}
+			level := slog.LevelInfo
+			if a.Quiet {
+				level = slog.LevelWarn
+			}
+			lender.Log = slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+			lent, err := openLent(lender.Max)
+			if err != nil {
+				return err
+			}
+			if lent.without != nil {
+				lender.Log.Warn("connections keep the host's congestion control", "reason", lent.without)
+			}
+			lender.Class = lent.class
+			return errors.Join(lender.Run(command.Context()), lent.close())
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&group, "group", "", "group whose members may ask, a name or a number")
+	flags.BoolVar(&everyone, "everyone", false, "all users of this host may ask")
+	flags.StringVar(&lender.Socket, "socket", scoped.Socket(), "unix socket, in a folder that is there; weir run asks at the default one")
+	flags.IntVar(&lender.PerUser, "per-user", lentPerUser, "most commands of a user at a time")
+	flags.IntVar(&lender.Max, "most", lentAtMost, "most commands of all users at a time")
+	return command
+}
+
+// lendTo is the group of who may ask.
+func lendTo(group string, everyone bool) (int, error) {
+	if everyone == (group != "") {
+		return 0, fault.New(fault.Usage, "as in --group weir", "give either --group or --everyone")
+	}
+	if everyone {
+		return lend.Everyone, nil
+	}
+	if number, err := strconv.ParseUint(group, 10, 31); err == nil {
+		return int(number), nil
+	}
+	found, err := user.LookupGroup(group)
+	if err != nil {
+		return 0, fault.New(fault.Usage, "make it: groupadd --system "+group, "--group: there is no group %q", group)
+	}
+	return strconv.Atoi(found.Gid)
+}
+
+// lent is what all commands of users have in common: one program at the devices, and one congestion
+// control.
+type lent struct {
+	marks     *class.Marks
+	scavenger *cc.Installed // nil where the kernel has none, for which without says why
+	without   error
+}
+
+func openLent(most int) (*lent, error) {
+	marks, err := class.OpenMarks(most)
+	if err != nil {
+		return nil, err
+	}
+	l := &lent{marks: marks}
+	l.scavenger, l.without = installScavenger()
+	if fault.Of(l.without) == fault.Permission {
+		return nil, errors.Join(l.without, marks.Close())
+	}
+	return l, nil
+}
+
+func (l *lent) close() error {
+	if l.scavenger != nil {
+		return errors.Join(l.scavenger.Close(), l.marks.Close())
+	}
+	return l.marks.Close()
+}
+
+// class is less than best effort, as RFC 8622 has it, which is below whatever a user had.
+func (l *lent) class(name string) (*lend.Class, error) {
+	codepoint, err := dscp.ParseDSCP(name)
+	if err != nil {
+		return nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
+	}
+	if codepoint != dscp.LowEffort {
+		return nil, fault.New(fault.Permission, "ask for --class lbe, or run it as root", "only less than best effort (lbe) is lent, and not %s", codepoint)
+	}
+	given := &classed{Class: name, DSCP: codepoint}
+	var marked *class.Marked
+	mark := func(group string) (_ io.Closer, err error) {
+		marked, err = l.marks.Add(group, codepoint)
+		return marked, err
+	}
+	of := &lend.Class{}
+	var held *cc.Receiver
+	hold := func(group string) (_ io.Closer, err error) {
+		if held, err = cc.Receive(group, "scavenger"); err == nil {
+			return held, nil
+		}
+		if fault.Of(err) == fault.Permission {
+			return nil, err
+		}
+		of.Notes = append(of.Notes, keepsWindow(err)) // what is sent yields all the same
+		return nothing{}, nil
+	}
+	of.Treatments = []scoped.Treatment{mark, hold}
+	of.Done = func() any {
+		given.Counts, _ = marked.Counts()
+		if held != nil {
+			_ = given.counted(held)
+		}
+		return given
+	}
+	if l.scavenger == nil {
+		of.Notes = append(of.Notes, keepsControl(l.without))
+		return of, nil
+	}
+	of.Treatments = slices.Insert(of.Treatments, 0, scoped.Treatment(l.scavenger.AttachUntil))
+	return of, nil
+}
