@@ -8,7 +8,7 @@ import (
 	"weir/record/hist"
 )
 
-// Pool is what was sent of two streams together.
+// Pool returns the sum of two streams.
 func (s Sent) Pool(other Sent) Sent {
 	all := Sent{Stream: s.Stream, Frames: s.Frames + other.Frames, WireBytes: s.WireBytes + other.WireBytes,
 		PayloadBytes: s.PayloadBytes + other.PayloadBytes, Late: s.Late + other.Late, Skipped: s.Skipped + other.Skipped}
@@ -16,8 +16,8 @@ func (s Sent) Pool(other Sent) Sent {
 	return all
 }
 
-// Pool is what arrived of two streams together, on one clock: frames are lost, reordered, and their
-// delay varies, within each of them. Neither is changed, and what the last error was is left out.
+// Pool returns the sum of two streams received on one clock; loss, reordering and delay variation
+// are within each stream. Both arguments stay unchanged, and the last error is omitted.
 func (c Counts) Pool(other Counts) Counts {
 	all := Counts{
 		Stream: c.Stream, Received: c.Received + other.Received, WireBytes: c.WireBytes + other.WireBytes, PayloadBytes: c.PayloadBytes + other.PayloadBytes,
@@ -49,7 +49,7 @@ func pooled(a, b *hist.Histogram) *hist.Histogram {
 	return all
 }
 
-// span is from the first to the last frame of two streams, of which either may have none.
+// span returns the time from the first to the last frame of two streams, which may be empty.
 func span(n uint64, first, last time.Duration, m uint64, otherFirst, otherLast time.Duration) (time.Duration, time.Duration) {
 	switch {
 	case m == 0:

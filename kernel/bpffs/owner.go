@@ -27,7 +27,7 @@ func Safe(dir string) error {
 		}
 		if !info.IsDir() || foreign(info) || open(info) && info.Mode()&os.ModeSticky == 0 {
 			// A new owner of the folder does not own the pins in it.
-			advice := fmt.Sprintf("look at what it holds, then remove it: rm -r %s; a BPF file system that root alone may write (mode 0700) leaves nobody the place", path)
+			advice := fmt.Sprintf("inspect its content, then remove it: rm -r %s; other users cannot create it on a BPF file system with mode 0700", path)
 			if path != dir {
 				advice = fmt.Sprintf("make it root's alone: chown root %s && chmod 700 %s", path, path)
 			}
@@ -60,7 +60,7 @@ func Clean(dir string) error {
 			err = errors.Join(err, Clean(path))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return Fault(fmt.Errorf("remove what is somebody else's: %w", err))
+			return Fault(fmt.Errorf("remove another user's files: %w", err))
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ func NoStrays(root, what string, hooks []ebpf.AttachType, names ...string) error
 		if time.Now().After(deadline) {
 			return fault.New(fault.Failed, "end them with the Weir that pinned them ('weir release' where it runs), or by hand, with bpftool (Debian: apt install bpftool): "+
 				"'bpftool link show' names them, and 'bpftool link detach id ID' ends one",
-				"programs of %s that are %w are attached to %s, and still in force: %s", what, ErrForeign, root, strings.Join(found, ", "))
+				"programs of %s that are %w are attached to %s, and still active: %s", what, ErrForeign, root, strings.Join(found, ", "))
 		}
 	}
 }

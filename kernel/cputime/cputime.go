@@ -17,7 +17,7 @@ type Spent struct{ total, idle uint64 }
 func Read() (Spent, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return Spent{}, fmt.Errorf("read processor time: %w", err)
+		return Spent{}, fmt.Errorf("read CPU time: %w", err)
 	}
 	return parse(string(text))
 }
@@ -26,13 +26,13 @@ func parse(text string) (p Spent, err error) {
 	line, _, _ := strings.Cut(text, "\n")
 	fields := strings.Fields(line)
 	if len(fields) < 6 || fields[0] != "cpu" {
-		return p, fmt.Errorf("read processor time: %q is not what /proc/stat begins with", line)
+		return p, fmt.Errorf("read CPU time: /proc/stat begins with %q", line)
 	}
 	// Guest time, the ninth and tenth figure, is part of user time.
 	for i, field := range fields[1:min(len(fields), 9)] {
 		n, err := strconv.ParseUint(field, 10, 64)
 		if err != nil {
-			return p, fmt.Errorf("read processor time: %w", err)
+			return p, fmt.Errorf("read CPU time: %w", err)
 		}
 		p.total += n
 		if i == 3 || i == 4 { // idle and iowait

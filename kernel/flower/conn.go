@@ -72,7 +72,7 @@ func (c *Conn) Share(r Rule) (action uint32, err error) {
 	c.number()
 	err = c.exchange(func(f Filter) { action = f.Action })
 	if err == nil && action == 0 {
-		err = errors.New("write filter: the kernel does not tell its action")
+		err = errors.New("write filter: the kernel does not report its action")
 	}
 	return action, err
 }

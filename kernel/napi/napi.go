@@ -105,7 +105,7 @@ func Schedule(thread, cpu int, priority uint32) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(thread, &set); err != nil {
-		return fmt.Errorf("keep thread %d on processor %d: %w", thread, cpu, err)
+		return fmt.Errorf("keep thread %d on CPU %d: %w", thread, cpu, err)
 	}
 	attr := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: priority}
 	if err := unix.SchedSetAttr(thread, attr, 0); err != nil {

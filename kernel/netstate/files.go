@@ -58,7 +58,7 @@ func (w *fileWatch) changes() (all []Change, err error) {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
-			return all, fmt.Errorf("read what was written to settings: %w", err)
+			return all, fmt.Errorf("read the written settings: %w", err)
 		}
 		for rest := buffer[:n]; len(rest) >= unix.SizeofInotifyEvent; {
 			length := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))

@@ -54,11 +54,11 @@ func redirects(conn *rtnl.Conn) error {
 		case t.SentPackets > 0:
 			return nil
 		case t.ReceivedDropped > 0:
-			return errors.New("it drops what is redirected to it")
+			return errors.New("it drops redirected packets")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return errors.New("what is redirected to it does not arrive")
+	return errors.New("redirected packets do not arrive")
 }
 
 // sendFrame sends a frame with an experimental EtherType through a device.

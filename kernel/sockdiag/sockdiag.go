@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNoCgroups is returned if the kernel does not report cgroups of sockets.
-var ErrNoCgroups = errors.New("this kernel does not tell the cgroups of sockets (INET_DIAG_CGROUP_ID needs Linux 5.9 with CONFIG_INET_DIAG and CONFIG_SOCK_CGROUP_DATA)")
+var ErrNoCgroups = errors.New("this kernel does not report the cgroups of sockets (INET_DIAG_CGROUP_ID needs Linux 5.9 with CONFIG_INET_DIAG and CONFIG_SOCK_CGROUP_DATA)")
 
 // Layout of linux/inet_diag.h.
 const (

@@ -45,6 +45,6 @@ func told(t testing.TB, m *ebpf.Map) (octets int) {
 			return octets
 		}
 	}
-	t.Fatal("the kernel does not tell the memory of maps")
+	t.Fatal("the kernel does not report the memory of maps")
 	return 0
 }

@@ -68,7 +68,7 @@ func noteMissed(test string) error {
 func NeedInstructionClock(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TEST_CLOCK") != "instructions" {
-		Need(t, "instruction-clock", errors.New("processors differ, and others use them; testkernel/test -i has one whose clock counts instructions"))
+		Need(t, "instruction-clock", errors.New("CPUs differ and are shared; testkernel/test -i has a clock that counts instructions"))
 	}
 }
 

@@ -141,7 +141,7 @@ func (r Result) All() record.Table {
 		}
 	}
 	t := table(same)
-	t.Title, t.Note = "What does not differ significantly", fmt.Sprintf("%d quantities that both have: no difference that chance does not explain.", len(same))
+	t.Title, t.Note = "No significant difference", fmt.Sprintf("%d common quantities without a significant difference.", len(same))
 	return t
 }
 
@@ -158,7 +158,7 @@ func (r Result) Table() record.Table {
 		}
 	}
 	t := table(rows)
-	t.Note = fmt.Sprintf("%d of %d quantities that both have differ significantly (Welch's t test, 5 %% after Holm's correction; "+
+	t.Note = fmt.Sprintf("%d of %d quantities in common differ significantly (Welch's t test, 5 %% after Holm's correction; "+
 		"the intervals are those of each comparison alone).", significant, both)
 	return t
 }

@@ -23,7 +23,7 @@ func machine(m record.Machine) [][2]string {
 	}
 	list = append(list, [2]string{"distribution", m.Distro}, [2]string{"virtualization", m.Virtual})
 	if m.Clock == record.InstructionClock {
-		list = append(list, [2]string{"virtual clock", "one nanosecond an instruction, so no figure has what code costs"})
+		list = append(list, [2]string{"virtual clock", "one nanosecond per instruction, so no figure includes the cost of code"})
 	}
 	return slices.DeleteFunc(list, func(pair [2]string) bool { return pair[1] == "" })
 }

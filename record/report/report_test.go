@@ -109,7 +109,7 @@ func TestPageTellsTheStory(t *testing.T) {
 		"1 of 3 expectations does not hold, 1 of 3 could not be measured.", "This run was stopped before its end",
 		"weir lab run &#39;my file.yaml&#39; --set rate=1Gbit", "weir lab rerun BUNDLE", "repetition 2, attempt 1: loss-study", `<th scope="col">`, `<th scope="row">`,
 		"<figcaption>loss-study (loss-study)</figcaption>", `role="img"`, "loss-study over time", "loss-study of loss-study",
-		"Values of this figure", "1.0 GiB", "<dt>virtual clock</dt><dd>one nanosecond an instruction", "prefers-color-scheme: dark", "@media print",
+		"Values of this figure", "1.0 GiB", "<dt>virtual clock</dt><dd>one nanosecond per instruction", "prefers-color-scheme: dark", "@media print",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

@@ -1,13 +1,13 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The analyzer judges every stamped frame that arrives at a device.
+ * Classifies every stamped frame that arrives at a device.
  *
- * A frame is stamped if it is a UDP datagram whose last 18 octets carry a possible time (within 388
- * days of now). A frame of an announced stream whose UDP checksum is wrong is a payload error, one
- * whose IPv4 header's is wrong a header error: nothing in it can be trusted, so its sequence number
- * is as good as lost. Any other frame of an announced stream has a sequence number s, compared with
- * the next expected one:
+ * In a stamped frame the last 18 octets of a UDP datagram hold a plausible time (within 388 days of
+ * now). A wrong UDP checksum on a frame of an announced stream is a payload error, a wrong IPv4
+ * header checksum a header error. No field of such a frame is trusted: its sequence number counts
+ * as lost. Any other frame of an announced stream has a sequence number s, which is compared with
+ * the next expected number:
  *
  *      |<----- window: the 128 blocks of 64 numbers up to the highest ----->|
  *   ---+----------------------------------+---+---------------+-------------+------+--------> s
@@ -15,16 +15,16 @@
  *                                          (was counted as lost)        in order    a loss, so far
  *
  * Stamps grow with the numbers. A frame with a lower number and a later stamp than the highest one
- * is neither late nor a copy: its sender began anew, or there are two of them, or the highest
- * number was false (begin_again in judge.h).
+ * is neither late nor a copy: the sender restarted, two senders use the identifier, or the highest
+ * number was wrong (begin_again in judge.h).
  *
  * The extent of a reordered frame (RFC 4737 section 4.2.1) is its distance, in unique frames, to
- * the earliest arrival with a larger number. That one raised the highest number when it came, a
- * "record"; records arrive in the order of their numbers, so it is the record with the smallest
- * number above s, found by a search in the window's record bits.
+ * the earliest arrival with a larger number. That arrival was the highest number of its time, a
+ * "record". Records arrive in numerical order, so the program searches the window's record bits for
+ * the smallest record above s.
  *
- * A device with one queue has one NAPI context, which is the only writer. With several, a spin lock
- * per stream orders them.
+ * A device with one queue has one NAPI context, the only writer. With several queues a spin lock
+ * per stream serialises the CPUs.
  */
 #include <linux/types.h>
 #include <linux/bpf.h>
@@ -43,7 +43,7 @@
 
 const volatile struct analyzer_settings settings;
 
-/* slots: stream id -> 1 + its place in the maps below; 0 for a stream that was not announced */
+/* slots: stream id -> 1 + index in the maps below; 0 for a stream that was not announced */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ANALYZER_STREAMS);
@@ -59,7 +59,7 @@ struct {
 	__type(value, struct stream_counts);
 } streams SEC(".maps");
 
-/* windows: slot -> what has arrived lately */
+/* windows: slot -> recent arrivals */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ANALYZER_STREAMS);
@@ -67,7 +67,7 @@ struct {
 	__type(value, struct window);
 } windows SEC(".maps");
 
-/* times: bucket * streams + slot -> how many one-way delays and |IPDV| lie in the bucket */
+/* times: bucket * streams + slot -> number of one-way delays and of |IPDV| in the bucket */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ANALYZER_BUCKETS);
@@ -76,7 +76,7 @@ struct {
 	__type(value, struct time_bucket);
 } times SEC(".maps");
 
-/* port: what belongs to no stream, per CPU */
+/* port: counters of frames outside announced streams, per CPU */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -92,7 +92,7 @@ struct {
 	__type(value, struct captured);
 } recent SEC(".maps");
 
-/* recorders: where in recent each CPU is */
+/* recorders: position of each CPU in recent */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -121,7 +121,7 @@ static __always_inline void count(__u64 *counter)
 		(*counter)++;
 }
 
-/* count_times - puts a frame into its stream's histograms. */
+/* count_times - adds a frame to its stream's histograms. */
 static __always_inline void count_times(const struct measured *m, __u32 slot)
 {
 	struct time_bucket *b;
@@ -138,7 +138,7 @@ static __always_inline void count_times(const struct measured *m, __u32 slot)
 	}
 }
 
-/* emit - hands one frame of the ring to user space. */
+/* emit - passes one frame of the ring to user space. */
 static __always_inline void emit(struct captured *frame)
 {
 	__u32 zero = 0;
@@ -149,12 +149,12 @@ static __always_inline void emit(struct captured *frame)
 		if (p)
 			p->uncaptured++;
 	}
-	frame->length = 0; /* once is enough */
+	frame->length = 0; /* a frame is emitted once */
 }
 
 /*
- * record - keeps the frame in the ring, and captures it if it is in error or close to one that was.
- * A function of its own, so that the verifier does not look at it once per reason.
+ * record - keeps the frame in the ring, and captures it if it is in error or close to such a frame.
+ * A global function, so that the verifier checks it once and not once per reason.
  */
 __noinline int record(struct xdp_md *ctx, const struct stamp *s, enum reason reason, __u64 now, __u32 length)
 {
@@ -197,9 +197,9 @@ __noinline int record(struct xdp_md *ctx, const struct stamp *s, enum reason rea
 }
 
 /*
- * wipe - sets a stream's whole window to "nothing has arrived" (0), or to "everything has" (~0):
- * then a late frame is a duplicate too many and not a loss too few. A function of its own, so that
- * the verifier looks at it once.
+ * wipe - sets a stream's whole window to "nothing arrived" (0) or "everything arrived" (~0). With
+ * ~0 a late frame counts as a duplicate too many instead of a loss too few. A global function, so
+ * that the verifier checks it once.
  */
 __noinline int wipe(__u32 key, __u64 seen)
 {
@@ -228,7 +228,7 @@ static __always_inline int foreign(__u32 length, int unknown)
 	return XDP_PASS;
 }
 
-/* find - the stamp of a frame; 0 if it has none. */
+/* find - locates the stamp of a frame; returns 0 if the frame has none. */
 static __always_inline int find(struct xdp_md *ctx, struct datagram *d, struct stamp *s, __u64 tai)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end, *p;
@@ -275,11 +275,11 @@ int analyze(struct xdp_md *ctx)
 	w = bpf_map_lookup_elem(&windows, &key);
 	if (!c || !w)
 		return foreign(length, 1);
-	if (d.udp + d.length > length) /* in several buffers, and stamped frames carry no trailer */
+	if (d.udp + d.length > length) /* if the datagram spans several buffers; stamped frames have no trailer */
 		length = d.udp + d.length;
 	damage = damaged(ctx, &d);
 	if (damage == REASON_CONTEXT && contradicts(c, s.sequence, s.time))
-		wipe(key, misnumbered(c, s.sequence) ? ~0ULL : 0); /* outside of the lock, which calls nothing */
+		wipe(key, misnumbered(c, s.sequence) ? ~0ULL : 0); /* outside of the lock, under which calls are not allowed */
 
 	if (settings.parallel)
 		bpf_spin_lock(&c->lock);

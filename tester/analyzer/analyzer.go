@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package analyzer judges every tester frame that arrives at a device, per stream and exactly, in
-// an XDP program.
+// Package analyzer classifies every tester frame that arrives at a device, per stream and without
+// sampling, in an XDP program.
 //
 // Pitfalls:
-//   - The program needs native XDP and takes the device's only XDP place for as long as the
-//     analyzer is open.
+//   - The program needs native XDP and occupies the device's only XDP hook while the analyzer is
+//     open.
 //   - Stamped frames of announced streams are dropped after counting, unless Options.Pass is set;
-//     all else is passed on.
-//   - Sequence numbers start at 0: an analyzer attached in the middle of a stream counts what came
-//     before as lost.
-//   - A frame whose UDP checksum is wrong counts as received and as a payload error, and its
+//     all other frames are passed on.
+//   - Sequence numbers start at 0: an analyzer attached in the middle of a stream counts the
+//     earlier frames as lost.
+//   - A frame with a wrong UDP checksum counts as received and as a payload error, and its
 //     sequence number as lost. An IPv4 frame with the checksum 0 carries none and is not checked. A
 //     wrong IPv4 header checksum is a header error.
-//   - Loss behind the last frame that arrived cannot be seen here: compare with the generator's
-//     account.
-//   - An out-of-window frame is in Received alone: whatever its number, it came too late to count
-//     (RFC 7680's threshold). The window is the last 128 blocks of 64 sequence numbers.
-//   - With Options.Relative delays are above the smallest one, and known to 1/32 of themselves
-//     unless the first 16 frames took much longer than the fastest (Counts.DelayBlur).
+//   - Losses after the last arrival are not visible here: compare with the generator's account.
+//   - An out-of-window frame is in Received alone: it is later than RFC 7680's threshold. The
+//     window is the last 128 blocks of 64 sequence numbers.
+//   - With Options.Relative delays count from the smallest one. Their resolution is 1/32 of the
+//     value unless the first 16 frames took much longer than the fastest (Counts.DelayBlur).
 package analyzer
 
 import (
@@ -41,15 +40,14 @@ import (
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type time_bucket analyzer analyzer.bpf.c
 
-// Window is the minimum number of sequence numbers behind the highest that are tracked.
+// Window is the minimum number of sequence numbers tracked below the highest.
 const Window = (blocks - 1) * 64
 
-// blocks is ANALYZER_BLOCKS.
 const blocks = 128
 
-// Options of an analyzer.
+// Options configures an analyzer.
 type Options struct {
-	Streams []uint16 // the identifiers to judge; frames of others are counted as unknown
+	Streams []uint16 // identifiers to judge; frames of other streams count as unknown
 	Pass    bool     // pass judged frames on to the stack
 	Capture bool     // keep frames around errors, at some cost per frame
 	// Relative is for senders with another clock: the delays of each stream count from its smallest
@@ -69,7 +67,7 @@ type Analyzer struct {
 }
 
 // Attach loads the analyzer and attaches it to a device of ns; a nil ns is the calling thread's
-// own. The device's only XDP program is the analyzer until Close or until this process ends.
+// own. The analyzer stays the device's only XDP program until Close or the end of this process.
 func Attach(ns *netns.Namespace, device string, options Options) (*Analyzer, error) {
 	conn, err := rtnl.Open(ns)
 	if err != nil {
@@ -100,15 +98,15 @@ func refusal(device rtnl.Device, err error) error {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
 		return occupied(device.Name, device.XDP, err)
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
-		return fault.Wrap(err, fault.Testbed, "use a device whose driver has native XDP, such as veth")
+		return fault.Wrap(err, fault.Testbed, "use a device with native XDP, such as veth")
 	case errors.Is(err, unix.EPERM):
 		return fault.Wrap(err, fault.Permission, "run as root, or with CAP_BPF and CAP_NET_ADMIN")
 	}
 	return err
 }
 
-// load makes the maps and programs for the streams; parallel is for devices that may have more than
-// one queue.
+// load creates the maps and programs for the streams; parallel is for devices that may have more
+// than one queue.
 func load(options Options, parallel bool) (*Analyzer, error) {
 	streams := slices.Clone(options.Streams)
 	slices.Sort(streams)

@@ -50,11 +50,11 @@ func build(t testing.TB, s tester.Stream, size int) *frame.Template {
 	return template
 }
 
-// bench is an analyzer that frames are put into with BPF_PROG_TEST_RUN.
+// bench is an analyzer that receives frames through BPF_PROG_TEST_RUN.
 type bench struct {
 	*Analyzer
 	t     testing.TB
-	began uint64 // what the stamp of the sequence number 0 says
+	began uint64 // stamp of the sequence number 0
 }
 
 func newBench(t testing.TB, options Options, parallel bool) *bench {
@@ -74,9 +74,9 @@ func newBench(t testing.TB, options Options, parallel bool) *bench {
 	return b
 }
 
-// now is the time a stamp would carry.
+// now returns the time for a stamp.
 func (b *bench) now() uint64 {
-	return uint64(time.Now().UnixNano()) // close enough: TAI as the kernel knows it is UTC, or 37 s away
+	return uint64(time.Now().UnixNano()) // TAI is UTC if the kernel has no offset, otherwise 37 s away
 }
 
 // inject runs the program once and returns its verdict.
@@ -98,7 +98,7 @@ func (b *bench) counts(slot int) tester.Counts {
 	return analysis.Streams[slot]
 }
 
-// arrived is when the stream's last frame arrived, by the program's clock.
+// arrived returns the arrival time of the stream's last frame, by the program's clock.
 func (b *bench) arrived(slot int) uint64 {
 	b.t.Helper()
 	var c analyzerStreamCounts
@@ -117,15 +117,15 @@ func (b *bench) tai() int64 {
 	return settings.Tai
 }
 
-// play injects frames of one stream, stamped so many ns apart, and returns what the oracle needs to
-// know about them.
+// play injects frames of one stream, stamped apart ns from each other, and returns the oracle's
+// input.
 func (b *bench) play(template *frame.Template, slot int, sequences []uint64, apart uint64, corrupt func(int) bool) []arrival {
 	b.t.Helper()
 	var arrivals []arrival
 	offset := b.tai()
 	buffer := make([]byte, len(template.Octets))
 	for i, sequence := range sequences {
-		stamped := b.began + sequence*apart // a later number has a later stamp, and copies have the same
+		stamped := b.began + sequence*apart // a later number has a later stamp; copies share one
 		octets := template.Fill(buffer, sequence, stamped, false)
 		a := arrival{sequence: sequence, stamp: stamped, corrupt: corrupt != nil && corrupt(i), wire: uint64(template.WireSize()), payload: uint64(template.PayloadSize())}
 		if a.corrupt {
@@ -142,7 +142,7 @@ func (b *bench) play(template *frame.Template, slot int, sequences []uint64, apa
 
 func histograms(a, b *hist.Histogram) bool { return a.Equal(b) }
 
-// compare checks every counter but the times of day, which the oracle cannot know.
+// compare checks every counter except times of day, which the oracle cannot predict.
 func compare(t testing.TB, want, got tester.Counts) {
 	t.Helper()
 	ignore := cmp.Options{
@@ -159,7 +159,7 @@ func compare(t testing.TB, want, got tester.Counts) {
 	}
 }
 
-// far builds a sequence of numbers: a range, ends included.
+// far builds a range of sequence numbers, ends included.
 func far(from, to uint64) (list []uint64) {
 	for s := from; s <= to; s++ {
 		list = append(list, s)
@@ -317,7 +317,7 @@ func headerSum(octets []byte) []byte {
 	return octets
 }
 
-// withOptions puts four octets of options (no operation) into an IPv4 header.
+// withOptions inserts four octets of options (no operation) into an IPv4 header.
 func withOptions(octets []byte) []byte {
 	out := append(append(append([]byte{}, octets[:34]...), 1, 1, 1, 1), octets[34:]...)
 	out[14] = 0x46
@@ -351,9 +351,9 @@ func TestPassAndCapture(t *testing.T) {
 	}
 }
 
-// captured injects frames of stream 7 with these sequence numbers and returns what was captured
-// around the error. Every processor keeps frames of its own, so it begins anew where the thread was
-// moved to another one meanwhile.
+// captured injects frames of stream 7 with these sequence numbers and returns the frames captured
+// around the error. Each CPU keeps its own frames, so a move of the thread to another CPU restarts
+// the sequence.
 func captured(t *testing.T, sequences []uint64) (*bench, []tester.CapturedFrame) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -361,12 +361,12 @@ func captured(t *testing.T, sequences []uint64) (*bench, []tester.CapturedFrame)
 	template := build(t, stream(7, false, 0), 400)
 	for range 20 {
 		b := newBench(t, Options{Streams: []uint16{7}, Pass: true, Capture: true}, false)
-		first, moved := processor(t), false
+		first, moved := currentCPU(t), false
 		for _, s := range sequences {
 			if verdict := b.inject(template.Fill(make([]byte, 396), s, b.now(), false)); verdict != pass {
 				t.Fatalf("verdict %d", verdict)
 			}
-			moved = moved || processor(t) != first
+			moved = moved || currentCPU(t) != first
 		}
 		if moved {
 			continue
@@ -381,8 +381,8 @@ func captured(t *testing.T, sequences []uint64) (*bench, []tester.CapturedFrame)
 	return nil, nil
 }
 
-// processor is the number of the one that this thread runs on.
-func processor(t *testing.T) (number uint32) {
+// currentCPU returns the CPU that this thread runs on.
+func currentCPU(t *testing.T) (number uint32) {
 	t.Helper()
 	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&number)), 0, 0); errno != 0 {
 		t.Fatal(errno)

@@ -27,10 +27,10 @@ var reasons = map[analyzerReason]string{
 // capturedHeader is the offset of the bytes in struct captured.
 const capturedHeader = 32
 
-// Captured returns the frames that were captured since the last call: up to 16 before each error
-// and 16 after it, the first 256 octets of each, in the order of arrival on one queue. What does
-// not fit 1 MiB between two calls is counted in Analysis.Uncaptured. There are none without
-// Options.Capture. Two calls must not overlap.
+// Captured returns the frames captured since the last call, in the order of arrival on one queue:
+// up to 16 before each error and 16 after it, the first 256 octets of each. Frames beyond 1 MiB
+// between two calls are counted in Analysis.Uncaptured. Captured requires Options.Capture; calls
+// must not overlap.
 func (a *Analyzer) Captured() ([]tester.CapturedFrame, error) {
 	var frames []tester.CapturedFrame
 	a.reader.SetDeadline(time.Unix(1, 0)) // read available records only

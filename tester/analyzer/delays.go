@@ -12,14 +12,13 @@ import (
 // early is ANALYZER_EARLY.
 const early = 16
 
-// delays fills in what is known of a stream's delays. With two clocks they count from the smallest
-// one, whatever the clocks' difference: its histogram lies on both sides of a base that is close to
-// the smallest delay,
+// delays fills in a stream's delays. With two clocks they count from the smallest delay:
+// the histogram lies on both sides of a base close to the smallest delay,
 //
 //	smallest          base
 //	   |-- below[] ----|---- delay[] ------------>
 //
-// and is moved here, so that zero is the smallest delay. What lies above the base keeps its
+// and is shifted here, so that zero is the smallest delay. Delays above the base keep their
 // relative precision.
 func delays(to *tester.Counts, c *analyzerStreamCounts, times *timeCounts, relative bool) (err error) {
 	if c.Timed == 0 {

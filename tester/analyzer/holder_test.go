@@ -14,7 +14,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// No ip(8) takes another tester's program off a device: who holds it is named.
+// `ip` cannot detach another tester's program, so the error names its process.
 func TestAnotherTesterOnADeviceIsNamed(t *testing.T) {
 	ns := testutil.Namespace(t, "held")
 	conn, err := rtnl.Open(ns)

@@ -13,15 +13,14 @@ import (
 	"weir/tester/frame"
 )
 
-// sent is one frame as it is injected: its number, and when it was stamped, in frames of one sender
-// from its start.
+// sent is one injected frame: its number and its stamp, in frames of one sender from its start.
 type sent struct {
 	sequence uint64
 	at       int64
 	change   func([]byte) []byte
 }
 
-// inOrder are the frames of a sender that begins at the time at.
+// inOrder returns the frames of a sender that starts at the time at.
 func inOrder(n uint64, at int64) (list []sent) {
 	for s := range n {
 		list = append(list, sent{sequence: s, at: at + int64(s)})
@@ -37,7 +36,7 @@ func without(list []sent, sequences ...uint64) []sent {
 	return slices.DeleteFunc(list, func(s sent) bool { return slices.Contains(sequences, s.sequence) })
 }
 
-// moved takes the frame at place from and puts it at place to.
+// moved moves the frame at index from to index to.
 func moved(list []sent, from, to int) []sent {
 	one := list[from]
 	return slices.Insert(slices.Delete(list, from, from+1), to, one)
@@ -53,7 +52,7 @@ func renumbered(list []sent, place int, sequence uint64) []sent {
 	return list
 }
 
-// tagged puts another tag in front of what the frame has.
+// tagged adds an outer VLAN tag.
 func tagged(o []byte) []byte {
 	return append(append(append([]byte{}, o[:12]...), 0x88, 0xa8, 0, 9), o[12:]...)
 }
@@ -65,8 +64,8 @@ func each(list []sent, change func([]byte) []byte) []sent {
 	return list
 }
 
-// TestInjected puts in what is known and wants exactly that to be found, whatever the sender's
-// clock says. What a case does not name must be 0.
+// TestInjected injects known disturbances and expects exactly these, for every offset of the
+// sender's clock. Counters that a case does not name must be 0.
 func TestInjected(t *testing.T) {
 	const n = 20
 	four, six := stream(7, false, 0), stream(7, true, 0)
@@ -141,7 +140,7 @@ func TestInjected(t *testing.T) {
 	}
 }
 
-// send injects the frames, with a sender's clock that is ahead, and returns the difference of
+// send injects the frames, from a sender with its clock ahead, and returns the difference of
 // arrival and stamp of each.
 func (b *bench) send(template *frame.Template, slot int, frames []sent, ahead time.Duration, apart int64) (transits []int64) {
 	b.t.Helper()
@@ -159,8 +158,8 @@ func (b *bench) send(template *frame.Template, slot int, frames []sent, ahead ti
 	return transits
 }
 
-// TestDelaysOfTwoClocks wants the same delays whatever the sender's clock says: those above the
-// smallest one.
+// TestDelaysOfTwoClocks expects the same delays, relative to the smallest, for every offset of the
+// sender's clock.
 func TestDelaysOfTwoClocks(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 3 * time.Millisecond, -3 * time.Millisecond, time.Hour, -time.Hour, 300 * 24 * time.Hour} {
 		b := newBench(t, Options{Streams: []uint16{7}, Relative: true}, false)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a frame's sequence number and time mean for its stream; the drawing is in analyzer.bpf.c. No
- * helpers: a lock is held.
+ * Classification of a frame by its stream's sequence numbers and times; the drawing is in
+ * analyzer.bpf.c. No helper calls: a lock is held.
  */
 #ifndef WEIR_ANALYZER_JUDGE_H
 #define WEIR_ANALYZER_JUDGE_H
@@ -25,10 +25,10 @@ static __always_inline __u64 extent(struct window *w, const struct stream_counts
 	return (__u16)((__u16)c->unique - w->blocks[block % ANALYZER_BLOCKS].arrivals[hist_log2(bits & -bits) & 63]);
 }
 
-/* advance - empties the blocks that the window gains when s becomes the highest sequence number. */
+/* advance - clears the blocks that enter the window when s becomes the highest sequence number. */
 static __always_inline void advance(struct window *w, __u64 next, __u64 s)
 {
-	__u64 block = (next + 63) / 64, last = s / 64; /* the first block not yet begun, the block of s */
+	__u64 block = (next + 63) / 64, last = s / 64; /* first block not yet started, block of s */
 
 	if (block + ANALYZER_BLOCKS <= last)
 		block = last - ANALYZER_BLOCKS + 1;
@@ -39,10 +39,10 @@ static __always_inline void advance(struct window *w, __u64 next, __u64 s)
 }
 
 /*
- * A frame that was sent after the one with the highest number and has a lower number: no path makes
- * that. If the highest number came alone, in the last frame, and this one fits what was expected
- * before, that frame had a wrong number; otherwise the sender began again, or there are two of
- * them.
+ * contradicts - detects a frame that was sent after the highest number and has a lower one, which
+ * no path causes. If the highest number arrived alone, in the previous frame, and this one fits the
+ * expectation before it, the previous frame had a wrong number. Otherwise the sender restarted, or
+ * two senders use the identifier.
  */
 static __always_inline int contradicts(const struct stream_counts *c, __u64 s, __u64 time)
 {
@@ -55,8 +55,7 @@ static __always_inline int misnumbered(const struct stream_counts *c, __u64 s)
 }
 
 /*
- * begin_again - sets the stream back to where the frame fits; wipe() has done the same to its
- * window.
+ * begin_again - resets the stream to continue at this frame; wipe() has already reset its window.
  */
 static __always_inline enum reason begin_again(struct stream_counts *c, __u64 s)
 {
@@ -77,8 +76,8 @@ static __always_inline enum reason begin_again(struct stream_counts *c, __u64 s)
 }
 
 /*
- * judge - accounts for the sequence number s; the reason tells what was found, REASON_CONTEXT that
- * all is well.
+ * judge - accounts for the sequence number s and returns the reason; REASON_CONTEXT if the frame is
+ * in order.
  */
 static __always_inline enum reason judge(struct stream_counts *c, struct window *w, __u64 s, __u64 time, __u64 now)
 {
@@ -130,16 +129,13 @@ static __always_inline enum reason judge(struct stream_counts *c, struct window 
 	return REASON_REORDERED;
 }
 
-/* measured says which histograms a frame counts in. */
+/* measured lists the histogram buckets of a frame. */
 struct measured {
 	__u64 delay, variation;
 	__u32 has_delay, is_below, has_variation;
 };
 
-/*
- * clock - accounts for the time a unique frame took: transit may be negative where two clocks
- * differ.
- */
+/* clock - accounts for the transit time of a unique frame; negative if two clocks differ. */
 static __always_inline void clock(struct stream_counts *c, __s64 transit, struct measured *m, int relative)
 {
 	__u64 n = c->timed++;

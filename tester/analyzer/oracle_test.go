@@ -7,7 +7,7 @@ import (
 	"weir/tester"
 )
 
-// arrival is one frame as the oracle sees it.
+// arrival is one frame as the oracle receives it.
 type arrival struct {
 	sequence uint64
 	stamp    uint64
@@ -17,8 +17,8 @@ type arrival struct {
 	payload  uint64
 }
 
-// oracle judges a whole list of arrivals the slow way, from the definitions: it remembers
-// everything.
+// oracle classifies a whole list of arrivals slowly, from the definitions, and remembers every
+// arrival.
 func oracle(arrivals []arrival) tester.Counts {
 	c := tester.Counts{Delay: &hist.Histogram{}, Variation: &hist.Histogram{}}
 	var first []uint64 // sequence numbers of first copies in the order of arrival

@@ -10,7 +10,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// disturb makes what a bad network makes of n frames in a row.
+// disturb applies loss, copies and reordering to n consecutive frames.
 func disturb(r *rand.Rand, n int, loss, copies, swaps float64, reach int) []uint64 {
 	type slot struct {
 		sequence uint64
@@ -48,7 +48,7 @@ func TestRandomAgainstOracle(t *testing.T) {
 		frames              int
 		loss, copies, swaps float64
 		reach               int
-		stride              uint64 // the sequence numbers are spread over so many times their range
+		stride              uint64 // factor by which the sequence numbers are spread
 	}{
 		{300, 0.01, 0.01, 0.01, 3, 1},
 		{300, 0.3, 0.3, 0.3, 20, 1},
@@ -86,7 +86,7 @@ func TestRandomAgainstOracle(t *testing.T) {
 // mixed scatters s; copies of one frame keep one number.
 func mixed(s uint64) uint64 { return s * 0x9e3779b97f4a7c15 >> 20 }
 
-// TestStreamsApart mixes many streams and expects of each what the oracle says of it alone.
+// TestStreamsApart mixes many streams and compares each with the oracle's result for it alone.
 func TestStreamsApart(t *testing.T) {
 	r := testutil.Rand(t)
 	const streams = 40

@@ -15,9 +15,8 @@ import (
 	"weir/tester"
 )
 
-// Snapshot returns what was counted so far, streams in the order of their identifiers. While frames
-// arrive, the counters of a stream may be a frame apart from each other; once they have stopped,
-// everything is exact.
+// Snapshot returns the counts so far, streams in the order of their identifiers. While frames
+// arrive, the counters of a stream may be a frame apart; after the last frame they are exact.
 func (a *Analyzer) Snapshot() (tester.Analysis, error) {
 	var analysis tester.Analysis
 	port, err := bpfmap.Sum[analyzerPortCounts](a.objects.Port, uint32(0))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whether a datagram is what its sender made: its UDP checksum (RFC 768, RFC 8200 section 8.1),
- * over all of its octets, and the checksum of an IPv4 header (RFC 791 section 3.1), which every hop
- * writes anew.
+ * Verifies a datagram: its UDP checksum (RFC 768, RFC 8200 section 8.1) over all of its octets, and
+ * the checksum of an IPv4 header (RFC 791 section 3.1), which every hop rewrites.
  */
 #ifndef WEIR_ANALYZER_VERIFY_H
 #define WEIR_ANALYZER_VERIFY_H
@@ -11,8 +10,8 @@
 #define CHUNKS 37 /* 37 * 256 > 9216 */
 
 /*
- * SUM_WORDS - adds the 32-bit words of size octets at p if so many are asked for: the verifier
- * wants to know each size.
+ * SUM_WORDS - adds the 32-bit words of `size` octets at p if they are part of the request; the
+ * verifier requires a constant size.
  */
 #define SUM_WORDS(size)                                        \
 	if (left & (size)) {                                   \
@@ -25,8 +24,8 @@
 
 /*
  * datagram_sum - ones' complement sum of `place >> 16` octets from offset `place & 0xffff`, in the
- * CPU's byte order, in 32 bits; negative if they leave the linear part. A function of its own, so
- * that the verifier looks at it once.
+ * CPU's byte order, in 32 bits; negative if they leave the linear part. A global function, so that
+ * the verifier checks it once.
  */
 __noinline __s64 datagram_sum(struct xdp_md *ctx, __u32 place)
 {
@@ -60,7 +59,7 @@ __noinline __s64 datagram_sum(struct xdp_md *ctx, __u32 place)
 	if (left & 1) {
 		if (p + 1 > end)
 			return -1;
-		sum += *p; /* the octet behind it counts as 0 */
+		sum += *p; /* the missing second octet counts as 0 */
 	}
 	sum = (sum & 0xffffffff) + (sum >> 32);
 	return (__u32)((sum & 0xffffffff) + (sum >> 32));
@@ -91,7 +90,7 @@ __noinline __s64 scattered_sum(struct xdp_md *ctx, __u32 place)
 	return bpf_csum_diff(0, 0, buffer, CHUNK, (__u32)sum);
 }
 
-/* intact - whether the datagram's UDP checksum is right, or absent (IPv4). */
+/* intact - reports whether the datagram's UDP checksum is correct, or absent (IPv4). */
 static __always_inline int intact(struct xdp_md *ctx, const struct datagram *d)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -105,7 +104,7 @@ static __always_inline int intact(struct xdp_md *ctx, const struct datagram *d)
 	if (!d->ip6 && *(__u16 *)(udp + 6) == 0)
 		return 1;
 	start = d->ip + addresses;
-	/* the addresses lie right in front of the UDP header unless IPv4 has options */
+	/* the addresses precede the UDP header directly unless IPv4 has options */
 	if (start + size != d->udp) {
 		__s64 options = datagram_sum(ctx, start | size << 16);
 
@@ -129,7 +128,7 @@ static __always_inline int intact(struct xdp_md *ctx, const struct datagram *d)
 	return checksum_fold(sum) == 0xffff;
 }
 
-/* header_intact - whether the checksum of an IPv4 header is right; IPv6 has none. */
+/* header_intact - reports whether the checksum of an IPv4 header is correct; IPv6 has none. */
 static __always_inline int header_intact(struct xdp_md *ctx, const struct datagram *d)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -155,7 +154,7 @@ static __always_inline int header_intact(struct xdp_md *ctx, const struct datagr
 	return checksum_fold(sum) == 0xffff;
 }
 
-/* damaged - what is wrong with the octets of a datagram; REASON_CONTEXT where nothing is. */
+/* damaged - returns the checksum error of a datagram, or REASON_CONTEXT. */
 static __always_inline enum reason damaged(struct xdp_md *ctx, const struct datagram *d)
 {
 	if (!header_intact(ctx, d))

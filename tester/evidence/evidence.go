@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence turns the account of a tester run into a bundle: samples, distributions, time
+// Package evidence converts the account of a tester run into a bundle: samples, distributions, time
 // series, verdicts, tables and figures. It is pure.
 //
-// What will bite you: with clocks that are not known to be synchronised the delays are those above
-// the smallest one and are named relative_delay_*; no sample is then called a one-way delay, and an
-// expectation about one is not measured.
+// Pitfall: unless both clocks are known to be synchronised, delays count from the smallest one and
+// are named relative_delay_*. No sample is then called a one-way delay, and an expectation about
+// one-way delay is not measured.
 package evidence
 
 import (
@@ -39,8 +39,8 @@ func Bundle(a session.Account, expect []spec.Expectation) record.Bundle {
 	return b
 }
 
-// Values are the metrics of a stream that could be measured, in base units, by the names of
-// spec.Metrics and, for delays of two clocks, relative_delay_*.
+// Values returns the measured metrics of a stream in base units, by the names of spec.Metrics and,
+// for delays between two clocks, relative_delay_*.
 func Values(s session.Stream, clock session.Clock) map[string]float64 {
 	v := map[string]float64{}
 	if s.Sent != nil {
@@ -92,7 +92,7 @@ func delays(v map[string]float64, s session.Stream, clock session.Clock) {
 	}
 	prefix, base := "owd_", 0.0
 	if clock != session.OneWay {
-		prefix, base = "relative_delay_", float64(c.DelayMin)/1e9 // 0 but in accounts of earlier versions
+		prefix, base = "relative_delay_", float64(c.DelayMin)/1e9 // not 0 only in accounts of earlier versions
 	}
 	v[prefix+"min"] = float64(c.DelayMin)/1e9 - base
 	v[prefix+"mean"] = c.Delay.Mean()/1e9 - base
@@ -102,7 +102,7 @@ func delays(v map[string]float64, s session.Stream, clock session.Clock) {
 	}
 }
 
-// quantile is in seconds.
+// quantile returns seconds.
 func quantile(h *hist.Histogram, q float64) float64 { return float64(h.Quantile(q)) / 1e9 }
 
 func samples(s session.Stream, clock session.Clock) []record.Sample {

@@ -16,8 +16,7 @@ import (
 	"weir/tester/spec"
 )
 
-// account is one stream of which 1000 frames were sent at 1000 frame/s and 990 arrived, after 1 to
-// 990 µs.
+// account is one stream: 1000 frames sent at 1000 frame/s, and 990 received, after 1 to 990 µs.
 func account(clock session.Clock) session.Account {
 	delay, variation := &hist.Histogram{}, &hist.Histogram{}
 	for i := range uint64(990) {

@@ -36,7 +36,7 @@ func figures(a session.Account) []record.Figure {
 	return all
 }
 
-// density is the share of frames per bucket, at the bucket's middle.
+// density returns the share of frames per bucket, at the bucket's middle.
 func density(h *hist.Histogram) (x, y []float64) {
 	for index, n := range h.All() {
 		low, high := hist.Bounds(index)

@@ -17,7 +17,7 @@ type metric struct {
 	value            func(session.Stream) (v float64, known bool)
 }
 
-// only is a counter of the streams that have it.
+// only returns a counter for streams where has is true.
 func only(has func(session.Stream) bool, value func(session.Stream) uint64) func(session.Stream) (float64, bool) {
 	return func(s session.Stream) (float64, bool) {
 		if !has(s) {
@@ -44,13 +44,13 @@ var streamMetrics = []metric{
 	{"missing_frames", "gauge", "Frames below the highest sequence number that have not arrived.", received(func(s session.Stream) uint64 { return s.Received.Lost })},
 	{"duplicate_frames_total", "counter", "Frames that came again.", received(func(s session.Stream) uint64 { return s.Received.Duplicates })},
 	{"reordered_frames_total", "counter", "Frames below the next expected sequence number.", received(func(s session.Stream) uint64 { return s.Received.Reordered })},
-	{"out_of_window_frames_total", "counter", "Frames too late to tell from copies.", received(func(s session.Stream) uint64 { return s.Received.OutOfWindow })},
+	{"out_of_window_frames_total", "counter", "Frames too late to distinguish from duplicates.", received(func(s session.Stream) uint64 { return s.Received.OutOfWindow })},
 	{"payload_error_frames_total", "counter", "Frames with a wrong UDP checksum.", received(func(s session.Stream) uint64 { return s.Received.PayloadErrors })},
 	{"header_error_frames_total", "counter", "Frames with a wrong IPv4 header checksum.", received(func(s session.Stream) uint64 { return s.Received.HeaderErrors })},
 	{"restarts_total", "counter", "Times that the sender began again.", received(func(s session.Stream) uint64 { return s.Received.Restarts })},
 }
 
-// Metrics writes a running test's counters as Prometheus reads them (text format 0.0.4).
+// Metrics writes a running test's counters in the Prometheus text format 0.0.4.
 func Metrics(w io.Writer, a session.Account) error {
 	var out bytes.Buffer
 	for _, m := range streamMetrics {
@@ -82,7 +82,7 @@ func Metrics(w io.Writer, a session.Account) error {
 	return err
 }
 
-// escape makes a text a label's value.
+// escape escapes a text as a label value.
 func escape(text string) string {
 	return strings.NewReplacer("\\", "\\\\", "\"", "\\\"", "\n", "\\n").Replace(text)
 }

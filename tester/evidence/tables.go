@@ -64,7 +64,7 @@ func frameRow(s session.Stream) []string {
 	return row
 }
 
-// oddTable has the streams with frames that are neither in order nor plainly lost, double or late.
+// oddTable lists the streams with frames that are neither in order nor lost, duplicate or late.
 func oddTable(a session.Account) record.Table {
 	t := record.Table{
 		Title:   "Frames that a path does not make",
@@ -78,7 +78,7 @@ func oddTable(a session.Account) record.Table {
 		}
 		early := c.NegativeDelays
 		if a.Clock != session.OneWay {
-			early = 0 // meaningless for two unrelated clocks
+			early = 0 // meaningless with two unrelated clocks
 		}
 		if c.OutOfWindow+c.HeaderErrors+c.Misnumbered+c.Restarts+early > 0 {
 			t.Rows = append(t.Rows, []string{s.Name, count(c.OutOfWindow), count(c.HeaderErrors), count(c.Misnumbered), count(c.Restarts), count(early)})

@@ -11,8 +11,8 @@ import (
 	"weir/tester/spec"
 )
 
-// Verdicts compares the account with expectations: one verdict per expectation and stream. With one
-// end only, the joined account judges values of the other end.
+// Verdicts compares the account with expectations: one verdict per expectation and stream. Values
+// that need both ends are left to the joined account.
 func Verdicts(a session.Account, expect []spec.Expectation) []record.Verdict {
 	var all []record.Verdict
 	for _, e := range expect {
@@ -68,7 +68,7 @@ func expected(e spec.Expectation, unit record.Unit) string {
 	return e.Metric
 }
 
-// format prints shares as percentages and all else with its unit.
+// format prints shares as percentages and other values with their unit.
 func format(unit record.Unit, value float64) string {
 	if unit == record.Share {
 		return percent(value)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frame builds, stamps, changes and parses the tester's frames. It is pure: the senders
-// copy what it makes, and the tests compare what they sent with it.
+// Package frame builds, stamps, modifies and parses the tester's frames. It is pure: the senders
+// copy its frames, and tests compare sent frames with them.
 //
 // A frame is Ethernet, an optional 802.1Q tag, IPv4 or IPv6, and a UDP datagram that fills the
 // rest. Sizes include the FCS, octets never do. A stamped payload is zeros and the 18-octet stamp
 // at the very end; a static one is the stream's Payload, repeated, or zeros.
 //
-// Checksums: a template carries the sums of all that stays the same, so that a sender adds only the
+// Checksums: a template carries the sums of all constant parts, so that a sender adds only the
 // stamp and the modified fields (RFC 1071, RFC 1624). Every frame has a valid UDP checksum, IPv4
-// too. In ones' complement a datagram whose checksum comes out as 0 carries 0xffff, because 0 says
-// "none" (RFC 768).
+// too. A datagram with the ones' complement checksum 0 carries 0xffff, because 0 means "none" (RFC
+// 768).
 package frame
 
 import (
@@ -38,15 +38,15 @@ const (
 // a zero stamp and unmodified fields. It must not be changed.
 type Template struct {
 	Size    int    // octets including the FCS
-	Octets  []byte // without it
+	Octets  []byte // without the FCS
 	Stream  uint16
 	Stamped bool
 	Network int // offset of the IP header
 	UDP     int // offset of the UDP header
 	IP6     bool
-	// NetworkSum and UDPSum are ones' complement sums, folded to 16 bits, of all that the IPv4
-	// header checksum and the UDP checksum cover, with zeros for the checksum itself, the stamp and
-	// the modified bits.
+	// NetworkSum and UDPSum are ones' complement sums, folded to 16 bits, of the octets covered by
+	// the IPv4 header checksum and the UDP checksum, with zeros for the checksum itself, the stamp
+	// and the modified bits.
 	NetworkSum, UDPSum uint16
 	Fields             []Field
 }
@@ -129,7 +129,7 @@ func (t *Template) network4(h tester.Header) {
 	ip := t.Octets[t.Network:]
 	ip[0], ip[1] = 0x45, h.DSCP<<2|h.ECN
 	binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)))
-	ip[6] = 0x40 // don't fragment; so the identification may be 0 (RFC 6864)
+	ip[6] = 0x40 // don't fragment, so the identification may be 0 (RFC 6864)
 	ip[8], ip[9] = ttl(h), protocolUDP
 	copy(ip[12:], h.Source.AsSlice())
 	copy(ip[16:], h.Destination.AsSlice())
@@ -158,8 +158,8 @@ func (t *Template) PayloadSize() int { return len(t.Octets) - t.UDP - udpSize }
 func (t *Template) WireSize() int { return t.Size + tester.WireOverhead }
 
 // Fill makes frame number n of the stream, counted from 0, in dst, and returns it. dst must hold
-// len(t.Octets) octets and may hold an earlier frame of the same template, whose payload is then
-// kept. time is ns of TAI; it is not used without a stamp.
+// len(t.Octets) octets and may hold an earlier frame of the same template; keepPayload keeps
+// its payload. time is ns of TAI; it is not used without a stamp.
 func (t *Template) Fill(dst []byte, n uint64, time uint64, keepPayload bool) []byte {
 	dst = dst[:len(t.Octets)]
 	if keepPayload {

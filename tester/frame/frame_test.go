@@ -56,7 +56,7 @@ func kinds() []tester.Stream {
 	return append(all, static)
 }
 
-// TestFramesByHand compares the smallest IPv4 frame with octets worked out on paper.
+// TestFramesByHand compares the smallest IPv4 frame with octets calculated on paper.
 func TestFramesByHand(t *testing.T) {
 	template, err := Build(stream(64), 64)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestFramesByHand(t *testing.T) {
 	}
 }
 
-// TestFramesOfAllKinds has an independent decoder read every kind of frame.
+// TestFramesOfAllKinds decodes every kind of frame with an independent decoder.
 func TestFramesOfAllKinds(t *testing.T) {
 	for _, s := range kinds() {
 		template, err := Build(s, s.Sizes[0].Size)

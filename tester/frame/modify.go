@@ -59,9 +59,9 @@ func mask(m tester.Modifier) uint32 {
 }
 
 // Value returns the masked bits in frame number n of the stream, counted from 0. The masked bits,
-// most significant first, are one number, whether they lie together or not: Increment and Decrement
-// count it up or down from its value in the header, modulo its range; Random draws each value anew.
-// Every value stands in Repetitions frames in succession.
+// most significant first, form one number, even with gaps in the mask. Increment and Decrement
+// count it up or down from its value in the header, modulo its range; Random draws each value
+// independently. Every value stands in Repetitions consecutive frames.
 func (f *Field) Value(n uint64) uint32 {
 	step := n / f.Repetitions
 	switch f.Action {

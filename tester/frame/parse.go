@@ -18,9 +18,9 @@ type Info struct {
 	DSCP, ECN, TTL              uint8
 	Payload                     []byte // UDP payload, a slice of the input
 	Stamp                       Stamp  // last 18 octets; valid if HasStamp
-	HasStamp                    bool   // they can be a stamp: only a known stream and a time close to now make it likely
-	NetworkChecksum             bool   // right, or IPv6
-	UDPChecksum                 bool   // right, or absent with IPv4
+	HasStamp                    bool   // a stamp is possible; only a known stream and a time close to now make it likely
+	NetworkChecksum             bool   // correct, or IPv6
+	UDPChecksum                 bool   // correct, or absent with IPv4
 }
 
 // Reasons why Parse rejects a frame.

@@ -14,7 +14,7 @@ import (
 type Planned struct {
 	tester.Stream
 	Templates []*Template // by index into Sizes
-	Cycle     []int       // indexes into Templates, in the order of sending; then again from the start
+	Cycle     []int       // indices into Templates in send order, repeated
 }
 
 // Next returns the template of frame number n of the stream, counted from 0.
@@ -23,8 +23,8 @@ func (p *Planned) Next(n uint64) *Template { return p.Templates[p.Cycle[n%uint64
 // Period returns the time between bursts in ns; 0 without pacing.
 func (p *Planned) Period() uint64 { return uint64(p.Gap) * uint64(max(p.Burst, 1)) }
 
-// Plan checks a schedule and builds all its templates. Streams come out in the order of their
-// identifiers. Errors are faults of usage.
+// Plan checks a schedule and builds all its templates, ordered by stream identifier. Errors are
+// faults of usage.
 func Plan(s tester.Schedule) ([]Planned, error) {
 	switch {
 	case len(s.Streams) == 0:
@@ -67,8 +67,8 @@ func Plan(s tester.Schedule) ([]Planned, error) {
 	return plan, nil
 }
 
-// Ended is the word for a schedule that ran to its duration: "schedule" if that was its end,
-// "deadline" if its streams have numbers of frames that could not all be sent by then.
+// Ended returns the end reason of a schedule that ran for its duration: "schedule" if all its
+// frames were sent, "deadline" if streams with a frame count had frames left.
 func Ended(plan []Planned) string {
 	for _, p := range plan {
 		if p.Frames == 0 {

@@ -32,7 +32,7 @@ func IMIX6() []tester.SizeShare {
 }
 
 // Cycle returns the send order of a mix as indices: each size by its weight, evenly spread (smooth
-// weighted round robin). It then repeats.
+// weighted round robin).
 func Cycle(shares []tester.SizeShare) []int {
 	divisor, total := 0, 0
 	for _, s := range shares {

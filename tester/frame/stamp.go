@@ -33,8 +33,8 @@ func PutStamp(dst []byte, s Stamp) {
 	binary.BigEndian.PutUint32(dst[14:], uint32(s.Time%second))
 }
 
-// readStamp reports false if the nanoseconds are no fraction of a second or the seconds do not fit
-// a 64-bit count of ns.
+// readStamp reports false if the nanoseconds are not below 10^9 or the seconds do not fit a 64-bit
+// count of ns.
 func readStamp(octets []byte) (Stamp, bool) {
 	number := binary.BigEndian.Uint64(octets)
 	seconds := uint64(binary.BigEndian.Uint16(octets[8:]))<<32 | uint64(binary.BigEndian.Uint32(octets[10:]))

@@ -89,8 +89,8 @@ func validateSize(s tester.Stream, size int) error {
 	return nil
 }
 
-// fixed returns the octets that no modifier may change: lengths, types, and the checksums, which
-// the sender computes. Offsets count from the start of the frame.
+// fixed lists the octets that no modifier may change: lengths, types, and the checksums, which the
+// sender computes. Offsets count from the start of the frame.
 func fixed(h tester.Header) map[string][2]int {
 	network := ethernetSize
 	if h.VLAN != 0 {
@@ -152,16 +152,16 @@ func validateMask(s tester.Stream, i int, m tester.Modifier, taken []byte) error
 		taken[place] |= bits
 		for name, span := range fixed(s.Header) {
 			if bits != 0 && place >= span[0] && place < span[1] {
-				return usage(s, "leave out what the tester computes itself", "modifier %d changes %s", i, name)
+				return usage(s, "omit fields that the tester computes", "modifier %d changes %s", i, name)
 			}
 		}
 		version := s.Header.Source.Is6() && place == span6(s.Header)
 		if version && bits&0xf0 != 0 {
-			return usage(s, "leave out what the tester computes itself", "modifier %d changes the IP version", i)
+			return usage(s, "omit fields that the tester computes", "modifier %d changes the IP version", i)
 		}
 	}
 	return nil
 }
 
-// span6 is where the IPv6 header starts.
+// span6 returns the offset of the IPv6 header.
 func span6(h tester.Header) int { return HeaderSize(h) - udpSize - ip6Size }

@@ -14,7 +14,7 @@ import (
 	"weir/tester"
 )
 
-// captor takes the frames that arrive at the far end, octet for octet, through an AF_XDP socket.
+// captor receives the frames at the far end, octet for octet, through an AF_XDP socket.
 type captor struct {
 	t        testing.TB
 	umem     *xsk.Umem
@@ -60,7 +60,7 @@ func (r *rig) capture(t testing.TB) *captor {
 	return c
 }
 
-// take collects what has arrived.
+// take collects the frames that have arrived.
 func (c *captor) take() {
 	var batch [64]xsk.Desc
 	for n := c.socket.Receive(batch[:]); n > 0; n = c.socket.Receive(batch[:]) {

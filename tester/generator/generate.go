@@ -2,23 +2,23 @@
 
 // Package generator sends schedules of test frames from a device.
 //
-// Two mechanisms do it, behind one interface. Choose says which one and why:
-//   - XDP live frames: a BPF program makes each frame inside the kernel, 2 to 3 million in a second
-//     per core.
+// Two mechanisms implement it behind one interface. Choose returns the mechanism and the reason:
+//   - XDP live frames: a BPF program makes each frame inside the kernel, 2 to 3 million per second
+//     and core.
 //   - AF_XDP (package packet): this process makes the frames, up to 9000 octets, and sleeps between
 //     sparse ones.
 //
-// What bites:
+// Pitfalls:
 //   - Live frames enter a veth peer only if it has a native XDP program (an analyzer is one) or
-//     GRO; Port.Peer sees to it. Otherwise the frames are refused, which Generation.Refused counts
-//     and Wait reports.
+//     GRO; Port.Peer attaches one. Otherwise the peer drops the frames, Generation.Refused counts
+//     them and Wait reports them.
 //   - A live run occupies one CPU from start to end, waiting included, and ends with a kernel grace
 //     period of some 30 ms.
-//   - In batches frames leave together: their stamps are up to a batch older than their departure.
-//     Batch 1 sends each frame by itself, at about half the rate, and is the choice for paced
+//   - Frames of a batch leave together: their stamps are up to a batch older than their departure.
+//     Batch 1 sends each frame by itself, at about half the rate, and is the default for paced
 //     streams below a million frames per second.
-//   - The program holds duration and frame limit itself. It runs in a system call of this process,
-//     so the death of the process ends it too; nothing is attached to the sending device.
+//   - The program itself enforces duration and frame limit. It runs in a system call of this
+//     process, so the end of the process ends it too; nothing is attached to the sending device.
 package generator
 
 import (
@@ -49,7 +49,8 @@ const (
 // headroom.
 const MaxLive = 3400 + tester.FCSSize
 
-// sparse is the frame rate up to which sleeping between frames costs less than it blurs.
+// sparse is the frame rate up to which sleeping between frames costs less precision than it saves
+// CPU time.
 const sparse = 20_000 // frame/s
 
 // Choice is a mechanism and the reason for it.
@@ -109,11 +110,11 @@ func onePayload(plan []frame.Planned) bool {
 	return true
 }
 
-// static reports whether the payload is anything but zeros.
+// static reports whether the payload is not all zeros.
 func static(p frame.Planned) bool { return !p.Stamped && len(p.Payload) > 0 }
 
-// Start checks the schedule, chooses the mechanism and begins to send. It ends by itself, with ctx
-// or with Stop.
+// Start checks the schedule, chooses the mechanism and starts to send, until the schedule's end,
+// the end of ctx, or Stop.
 func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, error) {
 	plan, err := frame.Plan(schedule)
 	if err != nil {
@@ -121,12 +122,12 @@ func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, e
 	}
 	choice := Choose(plan, LiveFrames())
 	if schedule.Policy == tester.Space && LiveFrames() == nil && unfit(plan) == "" {
-		choice.Mechanism = Live // even gaps need a busy sender
+		choice.Mechanism = Live // even gaps require a busy-waiting sender
 	}
 	return StartWith(ctx, port, schedule, choice.Mechanism)
 }
 
-// StartWith is Start with a mechanism of the caller's choice.
+// StartWith is Start with the mechanism given by the caller.
 func StartWith(ctx context.Context, port Port, schedule tester.Schedule, mechanism string) (Running, error) {
 	plan, err := frame.Plan(schedule)
 	if err != nil {

@@ -1,24 +1,24 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The generator: the kernel runs it once per frame slot (BPF_PROG_TEST_RUN with
- * BPF_F_TEST_XDP_LIVE_FRAMES) and sends what it returns with XDP_TX.
+ * Generates frames: the kernel runs the program once per frame slot (BPF_PROG_TEST_RUN with
+ * BPF_F_TEST_XDP_LIVE_FRAMES) and sends the frame with XDP_TX.
  *
- *      heap: paced streams by due time          rounds: streams without a pace, in turn
+ *      heap: paced streams by due time          rounds: streams without a pace, round robin
  *               |                                          |
  *        due already? --- yes ---> send, put back    send if nothing is due
  *               |                  at due + period
  *               no, and no rounds: wait a little inside, or give the slot up (XDP_DROP)
  *
- * The heap (heap.h) of 4096 streams is six levels deep. Nothing here is shared: one thread runs the
- * program.
+ * The heap (heap.h) of 4096 streams is six levels deep. One thread runs the program, so no map is
+ * shared.
  *
- * The kernel recycles frames together with what receivers have done to them, so each frame gets its
- * first 80 octets anew (write.h). A frame longer than another also gets zeros where the other
- * carried its stamp.
+ * The kernel recycles frames with the changes that receivers made to them, so the program rewrites
+ * the first 80 octets of each frame (write.h). A longer frame also gets zeros at the place of a
+ * shorter frame's stamp.
  *
- * The program ends by itself: past its duration or frame limit every slot is XDP_DROP, whatever
- * became of its controller.
+ * The program ends by itself: past its duration or frame limit every slot is XDP_DROP, even if its
+ * controller is dead.
  */
 #include <linux/types.h>
 #include <linux/bpf.h>
@@ -29,14 +29,14 @@
 #include "checksum.h"
 #include "generator.h"
 
-#define SPINS 1024 /* readings of the clock in one wait: some 20 us */
+#define SPINS 1024 /* clock readings in one wait: some 20 us */
 
 const volatile struct generator_settings settings;
 
 #include "heap.h"
 #include "write.h"
 
-/* outlines: what frames look like; plan.outline + plan.cycle[] is the index */
+/* outlines: frame templates, by plan.outline + plan.cycle[] */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -44,7 +44,7 @@ struct {
 	__type(value, struct outline);
 } outlines SEC(".maps");
 
-/* plans: what to send, by index */
+/* plans: the streams to send, by index */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -52,7 +52,7 @@ struct {
 	__type(value, struct plan);
 } plans SEC(".maps");
 
-/* progresses: what was sent, by index */
+/* progresses: progress of each stream, by index */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -76,7 +76,7 @@ struct {
 	__type(value, struct rounds);
 } turns SEC(".maps");
 
-/* accounts: of the whole schedule */
+/* accounts: totals of the schedule */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -92,12 +92,12 @@ struct {
 	__type(value, struct lateness);
 } latenesses SEC(".maps");
 
-/* wait - reads the clock until it has come to a time, or for a while; returns its last reading. */
+/* wait - reads the clock until the given time or SPINS readings; returns the last reading. */
 static __always_inline __u64 wait(__u64 until)
 {
 	__u64 now = 0;
 
-	for (int i = 0; i < SPINS; i++) { /* a plain loop, so that kernels without a JIT take the program */
+	for (int i = 0; i < SPINS; i++) { /* a plain loop, so that kernels without a JIT accept the program */
 		now = bpf_ktime_get_ns();
 		if (now >= until)
 			break;
@@ -125,10 +125,7 @@ static __always_inline int send(struct xdp_md *ctx, struct account *a, struct pl
 	return XDP_TX;
 }
 
-/*
- * late - accounts for a paced frame that was due a while ago, and for those it came too late to
- * send.
- */
+/* late - accounts for a paced frame past its due time, and for frames skipped because of it. */
 static __always_inline __u64 late(struct account *a, const struct plan *plan, struct progress *p, __u64 lateness)
 {
 	__u32 zero = 0;
@@ -182,7 +179,7 @@ static __always_inline int turn_round(struct xdp_md *ctx, struct account *a, str
 	return verdict;
 }
 
-/* turn_due - sends a frame of the stream that is due, and puts it back to when it is due again. */
+/* turn_due - sends a frame of the stream that is due, and puts it back with its next due time. */
 static __always_inline int turn_due(struct xdp_md *ctx, struct account *a, struct heap *h, struct rounds *r, __u64 when, __u32 index, __u64 now)
 {
 	struct plan *plan = bpf_map_lookup_elem(&plans, &index);
@@ -192,7 +189,7 @@ static __always_inline int turn_due(struct xdp_md *ctx, struct account *a, struc
 
 	if (!plan || !p)
 		return XDP_ABORTED;
-	if (!plan->period && !settings.sequential) { /* it has waited for its start and takes turns from now on */
+	if (!plan->period && !settings.sequential) { /* its start has come: from now on it is served round robin */
 		if (r->size < GENERATOR_STREAMS)
 			r->streams[r->size++] = (__u16)index;
 		put_root(h, GENERATOR_NEVER);
@@ -260,19 +257,19 @@ int generate(struct xdp_md *ctx)
 		now = wait(a->started + when);
 		elapsed = now - a->started;
 		if (when > elapsed || elapsed >= settings.duration)
-			return XDP_DROP; /* the kernel looks for signals and other tasks between slots */
+			return XDP_DROP; /* the kernel checks for signals and other tasks between slots */
 	}
 	return turn_due(ctx, a, h, r, when, (__u32)key & (GENERATOR_STREAMS - 1), now);
 }
 
-/* pass - lets everything through: a veth peer takes frames only if it has an XDP program or GRO. */
+/* pass - passes every frame: a veth peer accepts live frames only with an XDP program or GRO. */
 SEC("xdp.frags")
 int pass(struct xdp_md *ctx)
 {
 	return XDP_PASS;
 }
 
-/* probe - for a look whether live frames can be had. */
+/* probe - tests whether the kernel supports live frames. */
 SEC("xdp")
 int probe(struct xdp_md *ctx)
 {

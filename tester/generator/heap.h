@@ -6,10 +6,7 @@
 #ifndef WEIR_GENERATOR_HEAP_H
 #define WEIR_GENERATOR_HEAP_H
 
-/*
- * SMALLER - the smaller of two keys, and the place it has, without a jump that nobody could
- * predict.
- */
+/* SMALLER - selects the smaller of two keys and its place without an unpredictable branch. */
 #define SMALLER(key, place, other, there)                   \
 	do {                                                \
 		__s64 below = (__s64)((other) - (key));     \
@@ -26,7 +23,7 @@ static __always_inline void put_root(struct heap *h, __u64 key)
 
 	for (int level = 0; level < 6; level++) {
 		place = at;
-		asm volatile("" : "+r"(place)); /* one register is checked and used: older verifiers know no copies of half of one */
+		asm volatile("" : "+r"(place)); /* check and use one register: older verifiers do not track copies of half of one */
 		if (place >= 1024)
 			break;
 		left = 4 * place + 1;

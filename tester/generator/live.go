@@ -22,30 +22,29 @@ import (
 	"weir/tester/packet"
 )
 
-// live is a schedule being sent by the BPF program. One thread sits in the system call that runs
-// it; another goroutine looks after that thread and gets it out with a signal once the program has
-// ended or is to stop.
+// live is a schedule being sent by the BPF program. One thread is in the system call that runs it;
+// another goroutine interrupts that thread with a signal when the program has ended or must stop.
 type live struct {
 	plan    []frame.Planned
 	port    Port
 	objects generatorObjects
-	data    []byte // the frame that the kernel makes copies of
+	data    []byte // the frame that the kernel copies
 	ifindex int
 	batch   int
 	slots   uint32
-	pass    link.Link // at the peer; nil where none was needed
+	pass    link.Link // at the peer; nil if not needed
 	before  deviceCounts
 
 	part   bool            // of a group, which counts rejected frames
 	others *sync.WaitGroup // of a group: all parts
-	after  link.Link       // of a group's last part: to be closed after all of them
+	after  link.Link       // of a group's last part: closed after all of them
 
 	thread  atomic.Int32 // 0 outside the system call
 	stop    atomic.Bool
-	mu      sync.Mutex // guards objects from being closed while Progress reads them
+	mu      sync.Mutex // guards objects from Close while Progress reads them
 	closed  bool
 	done    chan struct{}
-	account tester.Generation // the final one, once done is closed
+	account tester.Generation // final account, once done is closed
 	err     error
 }
 
@@ -87,9 +86,9 @@ func batchOf(schedule tester.Schedule, plan []frame.Planned) int {
 // coalesces reports whether paced frames may wait for later ones.
 func coalesces(schedule tester.Schedule) bool { return schedule.Batch == 0 && schedule.Coalesce > 0 }
 
-// slotsOf is more frame slots than fit into the duration, so that one system call lasts for all of
-// it, and few enough that the call ends soon after it even if nobody ends it: an empty slot takes
-// some 30 ns, a frame takes 150.
+// slotsOf returns more frame slots than fit into the duration, so that one system call lasts for
+// all of it, and few enough that the call ends by itself soon after: an empty slot takes some 30
+// ns, a frame takes 150.
 func slotsOf(duration time.Duration) uint32 {
 	return uint32(min(max(uint64(duration)/20, 1000), 1<<32-1000))
 }
@@ -112,7 +111,7 @@ func (l *live) open(schedule tester.Schedule) error {
 	return l.attachPass()
 }
 
-// attachPass makes the peer accept frames; a peer with an XDP program already does.
+// attachPass attaches a pass-all program to the peer, unless it has an XDP program.
 func (l *live) attachPass() error {
 	if l.port.Peer == nil {
 		return nil
@@ -136,7 +135,7 @@ func (l *live) attachPass() error {
 	return nil
 }
 
-// run occupies its thread with the program until that has ended.
+// run occupies its thread with the program until the program ends.
 func (l *live) run() {
 	runtime.LockOSThread() // permanently if the CPUs were set: the thread then ends with the goroutine
 	if len(l.port.CPUs) == 0 {
@@ -164,7 +163,7 @@ func (l *live) send() error {
 	return nil
 }
 
-// look is the polling interval of the watcher for the end of the program.
+// look is the polling interval of the goroutine that watches for the end of the program.
 const look = time.Millisecond
 
 func (l *live) watch(ctx context.Context) {
@@ -179,8 +178,7 @@ func (l *live) watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if thread := int(l.thread.Load()); thread != 0 && (l.stop.Load() || l.ended()) {
-			// SIGURG is what the runtime itself interrupts threads with: it does nothing but end
-			// the system call
+			// the runtime itself interrupts threads with SIGURG: it only ends the system call
 			_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
 		}
 		if ctx.Err() != nil {
@@ -189,7 +187,7 @@ func (l *live) watch(ctx context.Context) {
 	}
 }
 
-// ended reports whether there is nothing more to run for.
+// ended reports whether the run is complete.
 func (l *live) ended() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +198,7 @@ func (l *live) ended() bool {
 	return err != nil || a.Ended != generatorEndedENDED_NOT
 }
 
-// finish takes the last account and lets go of everything.
+// finish reads the final account and releases all resources.
 func (l *live) finish(err error) {
 	account, reading := l.generation(true)
 	err = errors.Join(err, reading)

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// order is what the child is to send.
+// order is the request to the child.
 type order struct{ Namespace, Mechanism string }
 
 // flood is the child that TestKilledControllerStopsSending kills: it sends for minutes.
@@ -75,7 +75,7 @@ func TestManyPacedStreams(t *testing.T) {
 			s.Burst = int(id % 4)
 			schedule.Streams = append(schedule.Streams, s)
 		}
-		schedule.Streams[299].Gap = 0 // takes what is left from its start on
+		schedule.Streams[299].Gap = 0 // takes the remaining slots from its start on
 		a := r.analyze(t, schedule)
 		g := r.send(t, mechanism, schedule)
 		if g.Ended != "schedule" {
@@ -102,7 +102,7 @@ func TestSkipLeavesOutWhatIsLate(t *testing.T) {
 	mechanisms(t, func(t *testing.T, mechanism string) {
 		r := newRig(t, 0)
 		s := stream(1, 64)
-		s.Gap = 10 * time.Nanosecond // no machine can
+		s.Gap = 10 * time.Nanosecond // too fast for any machine
 		schedule := tester.Schedule{Streams: []tester.Stream{s}, Duration: 50 * time.Millisecond, Policy: tester.Skip}
 		a := r.analyze(t, schedule)
 		g := r.send(t, mechanism, schedule)
@@ -123,7 +123,7 @@ func TestSkipToleratesWhatIsALittleLate(t *testing.T) {
 	mechanisms(t, func(t *testing.T, mechanism string) {
 		r := newRig(t, 0)
 		s := stream(1, 64)
-		s.Gap = 10 * time.Nanosecond // no machine can
+		s.Gap = 10 * time.Nanosecond // too fast for any machine
 		schedule := tester.Schedule{Streams: []tester.Stream{s}, Duration: 50 * time.Millisecond, Policy: tester.Skip, Tolerance: time.Hour}
 		r.analyze(t, schedule)
 		if sent := r.send(t, mechanism, schedule).Sent[0]; sent.Skipped != 0 || sent.Late == 0 {
@@ -212,7 +212,7 @@ func TestKilledControllerStopsSending(t *testing.T) {
 			if same++; now != last {
 				last, same = now, 0
 			}
-			return same >= 20 // looks, some ms apart
+			return same >= 20 // readings, some ms apart
 		})
 		if left(t, r.port) != 0 {
 			t.Error("an XDP program is left on the sending device")
@@ -243,7 +243,7 @@ func TestPassProgramAtThePeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account(t, a, r.send(t, Live, schedule)) // the analyzer is there already
+	account(t, a, r.send(t, Live, schedule)) // the analyzer is already attached
 	if left(t, *r.port.Peer) == 0 {
 		t.Error("the analyzer was detached")
 	}

@@ -94,8 +94,8 @@ func (l *live) settings(schedule tester.Schedule) (*generatorGeneratorSettings, 
 	return s, nil
 }
 
-// restores returns where frames carry their stamps that are not the longest, and puts the longest
-// one's octets into data.
+// restores returns the stamp offsets of all frames except the longest, and writes the longest
+// frame's octets to data.
 func restores(plan []frame.Planned, data []byte) []int {
 	var places []int
 	for _, p := range plan {
@@ -164,7 +164,7 @@ func outlineOf(t *frame.Template) generatorOutline {
 		o.Odd = (o.Stamp - o.Udp) & 1
 	}
 	copy(o.Head[:], t.Octets)
-	if t.Stamped && len(t.Octets) < headSize { // octets of a longer frame of another stream are irrelevant here
+	if t.Stamped && len(t.Octets) < headSize { // octets of another stream's longer frame do not matter here
 		clear(o.Head[len(t.Octets):])
 	}
 	return o

@@ -14,7 +14,7 @@ import (
 	"weir/tester/frame"
 )
 
-// mechanisms runs a test with each that this kernel has.
+// mechanisms runs a test with each mechanism that this kernel supports.
 func mechanisms(t *testing.T, test func(*testing.T, string)) {
 	t.Run(Packet, func(t *testing.T) {
 		testutil.NeedRoot(t)
@@ -27,8 +27,8 @@ func mechanisms(t *testing.T, test func(*testing.T, string)) {
 	})
 }
 
-// modified are streams with modifiers over all kinds of fields: MAC, DSCP, addresses, ports;
-// together and apart.
+// modified are streams with modifiers of all kinds of fields: MAC, DSCP, addresses, ports;
+// contiguous and not.
 func modified() []tester.Stream {
 	four := stream(10, 64)
 	four.Modifiers = []tester.Modifier{
@@ -40,7 +40,7 @@ func modified() []tester.Stream {
 	six := tagged(stream6(11, 999))
 	six.Modifiers = []tester.Modifier{
 		{Action: tester.Random, Offset: 3, Mask: []byte{0x81, 0x18, 0x01}},                       // destination MAC
-		{Action: tester.Increment, Offset: 54, Mask: []byte{0xaa, 0x55, 0x0f, 0xf0}},             // destination address, bits apart
+		{Action: tester.Increment, Offset: 54, Mask: []byte{0xaa, 0x55, 0x0f, 0xf0}},             // destination address, separate bits
 		{Action: tester.Decrement, Offset: 57, Mask: []byte{0x0f, 0xff, 0xff}, Repetitions: 100}, // address and source port
 	}
 	mix := stream(12, 64)
@@ -148,7 +148,7 @@ func TestSequentialStreamsFollowEachOther(t *testing.T) {
 	})
 }
 
-// left is the XDP program on a device, 0 for none.
+// left returns the XDP program on a device, 0 for none.
 func left(t testing.TB, port Port) uint32 {
 	t.Helper()
 	conn, err := rtnl.Open(port.Namespace)

@@ -14,7 +14,7 @@ import (
 	"weir/tester"
 )
 
-// newQueues is a rig whose veth pair has two queues: frames sent on two CPUs are received on two.
+// newQueues is a rig with two queues per veth device: frames sent on two CPUs are received on two.
 func newQueues(t *testing.T) *rig {
 	t.Helper()
 	ip := testutil.Command(t, "ip")
@@ -51,8 +51,8 @@ func newQueues(t *testing.T) *rig {
 	return r
 }
 
-// TestTwoQueuesAtOnce has two generators send the same sequence numbers on two CPUs: whichever
-// comes first is unique, the other one a duplicate, and no count may be lost between them.
+// TestTwoQueuesAtOnce has two generators send the same sequence numbers on two CPUs: the first
+// arrival is unique, the other one a duplicate, and no count may be lost between them.
 func TestTwoQueuesAtOnce(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "live-frames", LiveFrames())
@@ -99,8 +99,8 @@ func TestTwoQueuesAtOnce(t *testing.T) {
 		return received+refused >= uint64(2*frames*len(counts))
 	})
 	for _, c := range counts {
-		// Two senders of one identifier: each frame is judged once, and the stream is seen to begin
-		// again.
+		// Two senders of one identifier: each frame is classified once, and the stream counts a
+		// restart.
 		if c.Unique+c.Duplicates+c.OutOfWindow+c.Misnumbered != c.Received || c.PayloadErrors != 0 || c.Restarts == 0 {
 			t.Errorf("stream %d: received %d, unique %d, duplicates %d, %d payload errors, begun again %d times", c.Stream, c.Received, c.Unique, c.Duplicates, c.PayloadErrors, c.Restarts)
 		}
@@ -110,7 +110,7 @@ func TestTwoQueuesAtOnce(t *testing.T) {
 	}
 }
 
-// TestAllStreamsAtOnce sends as many streams as there can be, half of them with a pace.
+// TestAllStreamsAtOnce sends the maximum number of streams, half of them with a pace.
 func TestAllStreamsAtOnce(t *testing.T) {
 	mechanisms(t, func(t *testing.T, mechanism string) {
 		r := newRig(t, 0)

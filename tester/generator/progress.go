@@ -16,7 +16,7 @@ import (
 	"weir/tester/packet"
 )
 
-// Progress returns the sent frames so far.
+// Progress returns the frames sent so far.
 func (l *live) Progress() tester.Generation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,9 +113,9 @@ func readDevice(port Port) deviceCounts {
 	return c
 }
 
-// refused is how many of the frames the device did not take since before. It counts errors of a
-// full ring, but none of a device that is down or of a peer that does not listen: these are missing
-// among the accepted ones in the end.
+// refused returns the number of frames that the device did not accept since before. The counter
+// includes drops of a full ring, but none of a device that is down or of a peer without XDP: in the
+// end these are missing among the accepted frames.
 func (c deviceCounts) refused(before deviceCounts, frames uint64, end bool) uint64 {
 	if !c.known || !before.known {
 		return 0

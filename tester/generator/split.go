@@ -19,12 +19,11 @@ import (
 	"weir/tester/frame"
 )
 
-// perProcessor is the frame rate from which on one processor is short of time; a plan above it is
-// spread over several.
-const perProcessor = 1.5e6 // frame/s
+// perCPU is the highest frame rate of one CPU; a plan above it is spread over several.
+const perCPU = 1.5e6 // frame/s
 
-// Processors returns the CPUs available to a generator on this port.
-func Processors(port Port) []int {
+// CPUs returns the CPUs available to a generator on this port.
+func CPUs(port Port) []int {
 	if len(port.CPUs) > 0 {
 		return port.CPUs
 	}
@@ -42,22 +41,22 @@ func Processors(port Port) []int {
 }
 
 // Parts returns the number of CPUs for a rate; 0 frame/s is unlimited.
-func Parts(rate float64, processors int) int {
+func Parts(rate float64, cpus int) int {
 	if rate <= 0 {
-		return max(processors, 1)
+		return max(cpus, 1)
 	}
-	return max(min(int(math.Ceil(rate/perProcessor)), processors), 1)
+	return max(min(int(math.Ceil(rate/perCPU)), cpus), 1)
 }
 
-// divide spreads a schedule's streams over the port's processors, each stream whole: its numbers
-// and times come from one thread. What holds for all streams together cannot be divided, nor can
-// less than two streams.
+// divide spreads a schedule's streams over the port's CPUs, each stream whole: its numbers and
+// times come from one thread. Fewer than two streams, and limits of the whole schedule, cannot be
+// divided.
 func divide(port Port, schedule tester.Schedule, plan []frame.Planned) []tester.Schedule {
 	rate, full := frame.Rate(plan)
 	if full {
 		rate = 0
 	}
-	cpus := Processors(port)
+	cpus := CPUs(port)
 	n := min(Parts(rate, len(cpus)), len(schedule.Streams))
 	if schedule.Sequential || schedule.MaxFrames > 0 || n < 2 {
 		return nil
@@ -93,7 +92,7 @@ type group struct {
 
 func startGroup(ctx context.Context, port Port, schedules []tester.Schedule) (Running, error) {
 	g := &group{port: port, before: readDevice(port)}
-	cpus := Processors(port)
+	cpus := CPUs(port)
 	for i, schedule := range schedules {
 		one := port
 		one.CPUs = cpus[i : i+1]
@@ -107,7 +106,7 @@ func startGroup(ctx context.Context, port Port, schedules []tester.Schedule) (Ru
 		if err != nil {
 			return nil, errors.Join(err, g.close())
 		}
-		port.Peer = nil // the first one's program serves all
+		port.Peer = nil // the first part's program serves all
 	}
 	// It must stay until the last one has ended.
 	pass := g.parts[0].pass
@@ -137,7 +136,7 @@ func (g *group) Stop() {
 	}
 }
 
-// Progress is the sum of the parts.
+// Progress returns the sum of the parts.
 func (g *group) Progress() tester.Generation {
 	var parts []tester.Generation
 	for _, l := range g.parts {
@@ -175,7 +174,7 @@ func (g *group) sum(parts []tester.Generation, end bool) tester.Generation {
 	}
 	slices.SortFunc(sum.Sent, func(a, b tester.Sent) int { return int(a.Stream) - int(b.Stream) })
 	sum.Ended = strings.Join(ended, ", ")
-	sum.Mechanism = fmt.Sprintf("%s on %d processors", Live, len(parts))
+	sum.Mechanism = fmt.Sprintf("%s on %d CPUs", Live, len(parts))
 	sum.Refused = readDevice(g.port).refused(g.before, frames(sum), end)
 	return sum
 }

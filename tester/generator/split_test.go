@@ -52,11 +52,11 @@ func TestDivideKeepsStreamsWholeAndSpreadsTheirRate(t *testing.T) {
 		}
 	}
 	if got := of(same, 0); got != nil {
-		t.Errorf("one processor: %d parts", len(got))
+		t.Errorf("one CPU: %d parts", len(got))
 	}
 }
 
-// TestPartsSendTogetherWhatOneWould sends by number on two processors and wants every frame.
+// TestPartsSendTogetherWhatOneWould sends frame counts from two CPUs and expects every frame.
 func TestPartsSendTogetherWhatOneWould(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "live-frames", LiveFrames())
@@ -82,7 +82,7 @@ func TestPartsSendTogetherWhatOneWould(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.Mechanism != Live+" on 2 processors" || g.Ended != "schedule" || len(g.Sent) != 6 {
+	if g.Mechanism != Live+" on 2 CPUs" || g.Ended != "schedule" || len(g.Sent) != 6 {
 		t.Errorf("%s, ended by %s, %d streams", g.Mechanism, g.Ended, len(g.Sent))
 	}
 	for i, s := range g.Sent {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runAttributes is the part of union bpf_attr (linux/bpf.h) that BPF_PROG_TEST_RUN takes.
+// runAttributes are the fields of union bpf_attr (linux/bpf.h) for BPF_PROG_TEST_RUN.
 type runAttributes struct {
 	program, verdict, sizeIn, sizeOut uint32
 	dataIn, dataOut                   uint64
@@ -35,9 +35,9 @@ const (
 	liveFrames     = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES
 )
 
-// runLive runs an XDP program once per slot on copies of data and lets its verdicts act on a device
-// of the calling thread's namespace. It calls bpf(2) itself because the library would start over
-// after a signal, which is how a run is stopped: EINTR says so.
+// runLive runs an XDP program once per slot on copies of data and applies its verdicts at a device
+// of the calling thread's namespace. It calls bpf(2) itself because the library restarts after a
+// signal, and a signal is how a run is stopped (EINTR).
 func runLive(program int, data []byte, ifindex int, slots uint32, batch int) error {
 	var pins runtime.Pinner
 	defer pins.Unpin()
@@ -58,7 +58,7 @@ func runLive(program int, data []byte, ifindex int, slots uint32, batch int) err
 func address[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
 
 // LiveFrames probes whether this kernel runs XDP programs on live frames (Linux 5.18, with a BPF
-// JIT); nil means it does. It takes some 30 ms: the kernel waits for a grace period.
+// JIT); nil means yes. It takes some 30 ms because the kernel waits for a grace period.
 func LiveFrames() error {
 	spec, err := loadGenerator()
 	if err != nil {

@@ -81,7 +81,7 @@ func stream6(id uint16, size int) tester.Stream {
 	return s
 }
 
-// tagged gives a stream a VLAN tag and a code point.
+// tagged adds a VLAN tag and a code point to a stream.
 func tagged(s tester.Stream) tester.Stream {
 	s.Header.VLAN, s.Header.PCP, s.Header.DSCP, s.Header.ECN = 4000, 5, 46, 1
 	return s
@@ -101,7 +101,7 @@ func (r *rig) send(t testing.TB, mechanism string, schedule tester.Schedule) tes
 	return generation
 }
 
-// account expects that every frame sent has arrived, in order and intact.
+// account expects that every sent frame has arrived, in order and intact.
 func account(t testing.TB, a *analyzer.Analyzer, g tester.Generation) {
 	t.Helper()
 	var sent uint64
@@ -135,8 +135,8 @@ func account(t testing.TB, a *analyzer.Analyzer, g tester.Generation) {
 		if c.Duplicates+c.Reordered+c.PayloadErrors+c.OutOfWindow != 0 {
 			t.Errorf("stream %d: %+v", s.Stream, c)
 		}
-		// The clocks of a test kernel's processors differ by some microseconds: a frame may arrive
-		// before it was sent.
+		// The clocks of a test kernel's CPUs differ by some microseconds: a frame may arrive before
+		// it was sent.
 		if c.Delay.Count() != c.Unique || c.NegativeDelays > 0 && os.Getenv("TEST_KERNEL") == "" {
 			t.Errorf("stream %d: %d delays of %d frames, %d negative", s.Stream, c.Delay.Count(), c.Unique, c.NegativeDelays)
 		}

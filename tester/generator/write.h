@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A stream's next frame, made of its outline: head, fields, stamp and checksums, in this order. The
- * program that includes this has its settings as `settings`.
+ * Writes a stream's next frame from its outline: head, fields, stamp and checksums, in this order.
+ * The including program provides `settings`.
  */
 #ifndef WEIR_GENERATOR_WRITE_H
 #define WEIR_GENERATOR_WRITE_H
@@ -23,7 +23,7 @@ static __always_inline __u32 words(__u32 value)
 	return checksum_fold((value >> 16) + (value & 0xffff));
 }
 
-/* step - a field's value for the next frame. */
+/* step - advances a field to its value for the next frame. */
 static __always_inline void step(const struct field *f, struct turn *t)
 {
 	if (++t->repeated < f->repetitions)
@@ -38,7 +38,7 @@ static __always_inline void step(const struct field *f, struct turn *t)
 		t->value = (__u32)(mix(f->seed + t->step) >> 32) & f->mask;
 }
 
-/* write - makes the stream's next frame; 0 if it does not fit what the kernel handed in. */
+/* write - writes the stream's next frame; 0 if it does not fit the kernel's buffer. */
 static __always_inline int write(struct xdp_md *ctx, const struct plan *plan, struct progress *p, const struct outline *o, __u64 now)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end, *at;

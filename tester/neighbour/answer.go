@@ -40,11 +40,11 @@ const (
 	ND
 )
 
-// Answer is the frame that answers a request for an address of the set in a VLAN, from a port whose
-// MAC is own. The request is untagged, as Linux gives it to packet sockets, and so is the answer.
+// Answer returns the reply to a request for an address of the set in a VLAN, from a port with the
+// MAC own. The request is untagged, as Linux delivers it to packet sockets, and so is the reply.
 //
-// A request that RFC 826 or RFC 4861 (section 7.1.1) calls invalid gets none: wrong checksum, a hop
-// limit below 255, lengths that disagree.
+// A request that RFC 826 or RFC 4861 (section 7.1.1) calls invalid gets no reply: wrong checksum,
+// hop limit below 255, inconsistent lengths.
 func (s *Set) Answer(request []byte, vlan uint16, own net.HardwareAddr) ([]byte, Kind) {
 	if len(request) < ethernetSize || len(own) != 6 || bytes.Equal(request[6:12], own) {
 		return nil, Nothing
@@ -58,7 +58,7 @@ func (s *Set) Answer(request []byte, vlan uint16, own net.HardwareAddr) ([]byte,
 	return nil, Nothing
 }
 
-// arp answers a request (RFC 826), a probe from 0.0.0.0 too (RFC 5227).
+// arp answers a request (RFC 826), including a probe from 0.0.0.0 (RFC 5227).
 func (s *Set) arp(request []byte, vlan uint16, own net.HardwareAddr) ([]byte, Kind) {
 	asks := []byte{0, 1, 8, 0, 6, 4, 0, 1} // Ethernet, IPv4, their lengths, request
 	if len(request) < arpSize || !bytes.Equal(request[:8], asks) || request[8]&1 != 0 {
@@ -75,8 +75,8 @@ func (s *Set) arp(request []byte, vlan uint16, own net.HardwareAddr) ([]byte, Ki
 	return append(answer, request[8:18]...), ARP
 }
 
-// nd answers a neighbour solicitation (RFC 4861 section 7.2.4). One without a source is that of a
-// host that wants the address for itself: it learns of the owner by the group of all nodes.
+// nd answers a neighbour solicitation (RFC 4861 section 7.2.4). A solicitation without a source is
+// duplicate address detection: its answer goes to the all-nodes group.
 func (s *Set) nd(packet, from []byte, vlan uint16, own net.HardwareAddr) ([]byte, Kind) {
 	if len(packet) < ip6Size+targetSize {
 		return nil, Nothing
@@ -107,8 +107,8 @@ func (s *Set) nd(packet, from []byte, vlan uint16, own net.HardwareAddr) ([]byte
 	return advertise(ethernet(asker, own, typeIP6), to, icmp[8:24], flags, own), ND
 }
 
-// sourceAddress is the link-layer address among the options, nil without one; false where an option
-// is cut or has no length.
+// sourceAddress returns the source link-layer address option, nil without one; valid is false if an
+// option is truncated or has no length.
 func sourceAddress(options []byte) (mac []byte, valid bool) {
 	for len(options) > 0 {
 		if len(options) < 8 || options[1] == 0 || int(options[1])*8 > len(options) {
@@ -135,8 +135,8 @@ func advertise(answer, to, target []byte, flags byte, own net.HardwareAddr) []by
 	return packet
 }
 
-// checksum6 is that of an ICMPv6 message with its pseudo-header (RFC 8200 section 8.1); of one with
-// a right checksum it is 0.
+// checksum6 returns the checksum of an ICMPv6 message with its pseudo-header (RFC 8200 section
+// 8.1); it is 0 if the message carries a correct checksum.
 func checksum6(addresses, message []byte) uint16 {
 	pseudo := binary.BigEndian.AppendUint32(nil, uint32(len(message)))
 	return frame.Checksum(addresses, pseudo, []byte{0, 0, 0, protocolICMP6}, message)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package neighbour answers ARP requests (RFC 826) and IPv6 neighbour solicitations (RFC 4861) for
-// the addresses of the streams at a port, so that a router under test can find hosts that do not
+// the addresses of the streams at a port, so that a router under test can resolve hosts that do not
 // exist.
 //
-// It answers for addresses in streams alone, and not for those that the kernel has itself. Answers
-// are bounded by [Rate] and [Burst]: a device that asks more often gets none and is counted. Frames
-// that a device loses while it waits for an answer are lost, as they are with any other host.
+// It answers only for addresses of streams, and not for the kernel's own. Answers are bounded by
+// [Rate] and [Burst]: requests beyond are counted and get no answer. Frames that a device drops
+// while it waits for an answer are lost, as with any other host.
 package neighbour
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	Rate  = 1000 // answers in a second, in the long run
+	Rate  = 1000 // answers per second, in the long run
 	Burst = 1024 // answers at once
 )
 
@@ -37,7 +37,7 @@ type Counts struct {
 	Unsent uint64 `json:"unsent"` // answers that the device did not take
 }
 
-// Sum is what several ports have counted; nil where none was asked.
+// Sum adds the counts of several ports; nil if there was no request.
 func Sum(all ...*Counts) *Counts {
 	var c Counts
 	for _, one := range all {
@@ -54,22 +54,22 @@ func Sum(all ...*Counts) *Counts {
 	return &c
 }
 
-// Responder answers at one port until it is closed.
+// Responder answers at one port until Close.
 type Responder struct {
 	set  Set
 	own  net.HardwareAddr
 	fd   int
-	wake int // an eventfd that ends the loop
+	wake int // eventfd that ends the loop
 	done chan struct{}
 	once sync.Once
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	counts Counts
 	failed error
 }
 
-// Open begins to answer for the set at a device; nil is the caller's own namespace. The kernel
-// removes all of it with the process.
+// Open starts to answer for the set at a device; nil is the caller's own namespace. The kernel
+// removes all state with the process.
 func Open(ns *netns.Namespace, device string, set Set) (*Responder, error) {
 	own, err := addresses(ns)
 	if err != nil {
@@ -85,7 +85,7 @@ func Open(ns *netns.Namespace, device string, set Set) (*Responder, error) {
 	return r, nil
 }
 
-// addresses are those that the namespace's kernel answers for.
+// addresses lists the addresses for which the namespace's kernel answers.
 func addresses(ns *netns.Namespace) (all []netip.Addr, err error) {
 	err = ns.Do(func() error {
 		list, err := net.InterfaceAddrs()
@@ -116,8 +116,8 @@ func (r *Responder) open(ns *netns.Namespace, dev string) error {
 	if r.fd, err = packetsock.Open(ns, unix.SOCK_RAW|unix.SOCK_NONBLOCK, packetsock.VLANTags, packetsock.NoOutgoing); err != nil {
 		return err
 	}
-	// Solicitations go to groups that the device need not listen to; the socket's membership ends
-	// with it.
+	// Solicitations go to multicast groups that the device may not have joined; the socket's
+	// membership ends with it.
 	groups := unix.PacketMreq{Ifindex: int32(device.Index), Type: unix.PACKET_MR_ALLMULTI}
 	return errors.Join(
 		unix.SetsockoptSockFprog(r.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, requests()),
@@ -126,15 +126,14 @@ func (r *Responder) open(ns *netns.Namespace, dev string) error {
 	)
 }
 
-// Counts is what has been counted so far.
+// Counts returns the counts so far.
 func (r *Responder) Counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts
 }
 
-// Close ends the answers. The error is that which ended them before, if one did. It is safe to call
-// twice.
+// Close ends the answers and returns an earlier error of the loop. It is safe to call twice.
 func (r *Responder) Close() error {
 	r.once.Do(func() {
 		_, _ = unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
@@ -152,7 +151,7 @@ func (r *Responder) release() {
 	}
 }
 
-// bucket bounds answers.
+// bucket bounds the rate of answers.
 type bucket struct {
 	left float64
 	at   time.Time

@@ -24,7 +24,7 @@ var (
 	group = net.ParseIP("ff02::1:ff00:5")
 )
 
-// built is a frame by an encoder that is not ours, with right lengths and checksums.
+// built returns a frame with correct lengths and checksums, from an independent encoder.
 func built(t testing.TB, all ...gopacket.SerializableLayer) []byte {
 	t.Helper()
 	buffer := gopacket.NewSerializeBuffer()

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// requests is a filter that leaves all but ARP and neighbour solicitations out, so that other
-// traffic costs no wakeup.
+// requests is a filter for ARP and neighbour solicitations, so that other traffic causes no wakeup.
 func requests() *unix.SockFprog {
 	const load2, load1, equal, give = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, unix.BPF_LD | unix.BPF_B | unix.BPF_ABS,
 		unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
@@ -79,7 +78,7 @@ func (r *Responder) send(answer []byte, kind Kind, allowed bool) {
 	}
 }
 
-// tagged puts an 802.1Q tag in; 0 is none.
+// tagged inserts an 802.1Q tag; 0 inserts none.
 func tagged(octets []byte, vlan uint16) []byte {
 	if vlan == 0 {
 		return octets
@@ -95,7 +94,7 @@ type auxiliary struct {
 	mac, network, tci, tpid  uint16
 }
 
-// identifier is the VLAN in a message's control data: the kernel has taken the tag out of the
+// identifier returns the VLAN of a message's control data: the kernel has removed the tag from the
 // frame.
 func identifier(control []byte) uint16 {
 	messages, err := unix.ParseSocketControlMessage(control)

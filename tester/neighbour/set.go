@@ -8,21 +8,20 @@ import (
 	"weir/tester"
 )
 
-// Set is the addresses of one port's streams, and the VLAN that each is in. The zero value is
-// empty.
+// Set is the addresses of one port's streams, each with its VLAN. The zero value is empty.
 type Set struct {
 	patterns []pattern
-	own      map[netip.Addr]bool // the kernel answers for them itself
+	own      map[netip.Addr]bool // addresses for which the kernel itself answers
 }
 
-// pattern is an address of which a stream's modifiers change the free bits.
+// pattern is an address and the bits of it that a stream's modifiers change.
 type pattern struct {
 	vlan       uint16 // 0 is untagged
 	base, free [16]byte
 	four       bool
 }
 
-// End is the address of a stream that is meant: that of the sending port, or of the receiving one.
+// End selects an address of a stream: the one of the sending port or of the receiving port.
 type End int
 
 const (
@@ -30,8 +29,7 @@ const (
 	Destination
 )
 
-// Add adds what a stream's frames can carry at one end: with modifiers, all values under their
-// masks.
+// Add adds the addresses of a stream's frames at one end, including all values of modifiers.
 func (s *Set) Add(stream tester.Stream, end End) {
 	h := stream.Header
 	address, at := h.Source, 12
@@ -68,7 +66,7 @@ func (s *Set) Add(stream tester.Stream, end End) {
 	s.patterns = append(s.patterns, p)
 }
 
-// Leave takes addresses out that the kernel answers for.
+// Leave excludes addresses for which the kernel answers.
 func (s *Set) Leave(own ...netip.Addr) {
 	if s.own == nil {
 		s.own = map[netip.Addr]bool{}
@@ -78,10 +76,10 @@ func (s *Set) Leave(own ...netip.Addr) {
 	}
 }
 
-// Empty says that no stream has an address at this port.
+// Empty reports that no stream has an address at this port.
 func (s *Set) Empty() bool { return len(s.patterns) == 0 }
 
-// Has says whether the port answers for an address in a VLAN.
+// Has reports whether the port answers for an address in a VLAN.
 func (s *Set) Has(a netip.Addr, vlan uint16) bool {
 	if s.own[a] {
 		return false

@@ -16,7 +16,7 @@ import (
 	"weir/tester"
 )
 
-// A request in the stream's VLAN is answered in it; the same one untagged or in another VLAN is
+// A request in the stream's VLAN is answered in it; the same request untagged or in another VLAN is
 // not.
 func TestRequestsAreAnsweredInTheirVLAN(t *testing.T) {
 	left, right := testutil.Namespace(t, "left"), testutil.Namespace(t, "right")
@@ -61,7 +61,7 @@ func TestRequestsAreAnsweredInTheirVLAN(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := arp(t, 1, four)
-	for _, vlan := range []uint16{0, 8, 7} { // in their order, so that the last answer is the only one
+	for _, vlan := range []uint16{0, 8, 7} { // in order, so that the last request alone is answered
 		if _, err := unix.Write(fd, tagged(request, vlan)); err != nil {
 			t.Fatal(err)
 		}

@@ -14,11 +14,11 @@ type sleeper struct{ clock.Monotonic }
 func (c sleeper) now() uint64 { return uint64(c.Now()) }
 
 const (
-	awake = 80_000     // ns before it is due in which a frame is waited for without sleep
-	nap   = 20_000_000 // ns of sleep at most, so that a stop is noticed
+	awake = 80_000     // ns before the due time that are spent busy-waiting
+	nap   = 20_000_000 // maximum sleep in ns, so that Stop takes effect
 )
 
-// wait waits until a time of the clock or for a nap, whichever ends first.
+// wait waits until a time of the clock, at most for one nap.
 func (c sleeper) wait(until uint64) {
 	for {
 		now := c.now()
@@ -30,7 +30,7 @@ func (c sleeper) wait(until uint64) {
 		}
 		sleep := unix.NsecToTimespec(int64(min(until-awake, now+nap)))
 		if unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &sleep, nil) != nil || until-now > nap {
-			return // after a signal or a nap the caller looks around
+			return // after a signal or a nap the caller checks for Stop
 		}
 	}
 }

@@ -3,16 +3,16 @@
 // Package packet sends schedules of test frames through AF_XDP: up to 9000 octets in several
 // buffers, at precise times.
 //
-// One thread makes the frames and sends them. It sleeps until 80 µs before a frame is due and waits
-// for the rest of the time awake, so a sparse schedule leaves the CPU to others and is still some
-// µs off at most on a quiet machine.
+// One thread makes the frames and sends them. It sleeps until 80 µs before a frame is due and
+// busy-waits for the rest, so a sparse schedule leaves the CPU to others and is at most some µs
+// late on a quiet machine.
 //
-// What bites:
+// Pitfalls:
 //   - Copy mode costs about 1 µs per frame; a frame leaves that much after its stamp.
 //   - The schedule ends with this process, at its deadline or frame limit, with ctx or with Stop:
-//     all frames come from here.
-//   - Frames over 4096 octets need Linux 6.6, and a receiver with XDP must take several buffers
-//     ("xdp.frags").
+//     the process makes every frame.
+//   - Frames over 4096 octets need Linux 6.6, and a receiving XDP program must support several
+//     buffers ("xdp.frags").
 //   - One socket holds queue 0 of the device; a second generator on it waits two seconds and fails
 //     with EBUSY.
 package packet
@@ -35,17 +35,17 @@ import (
 	"weir/tester/tai"
 )
 
-// Mechanism is the name of this one in tester.Generation.
+// Mechanism is this mechanism's name in tester.Generation.
 const Mechanism = "AF_XDP"
 
 const (
 	bufferSize  = 4096
 	buffers     = 2048
 	ringSize    = 1024
-	batchFrames = 64 // sent together where no gap asks otherwise
+	batchFrames = 64 // sent together unless a gap requires otherwise
 )
 
-// engine is a schedule being sent. All but stop, ask and done belong to its thread.
+// engine is a schedule being sent. All fields except stop, ask and done belong to its thread.
 type engine struct {
 	port     Port
 	schedule tester.Schedule
@@ -57,18 +57,18 @@ type engine struct {
 	refused uint64
 	batch   int
 	queued  int    // frames since the last kick
-	buffer  []byte // where a frame in several buffers is made
+	buffer  []byte // buffer for a frame in several buffers
 	umem    *xsk.Umem
 	socket  *xsk.Socket
 
 	stop   atomic.Bool
 	ask    chan chan tester.Generation
 	done   chan struct{}
-	result tester.Generation // once done is closed
+	result tester.Generation // valid once done is closed
 	err    error
 }
 
-// Start checks the schedule and begins to send it.
+// Start checks the schedule and starts to send it.
 func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, error) {
 	plan, err := frame.Plan(schedule)
 	if err != nil {
@@ -100,8 +100,8 @@ func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, e
 	return e, nil
 }
 
-// hold opens the socket and runs the schedule, all on one thread, which ends with it: its settings
-// are its own.
+// hold opens the socket and runs the schedule on one thread, which ends with it because its CPU
+// settings differ.
 func (e *engine) hold(opened chan<- error) {
 	runtime.LockOSThread()
 	err := e.open()
@@ -186,8 +186,8 @@ func (e *engine) generation() tester.Generation {
 	}
 }
 
-// Progress returns what was sent so far. It waits for the sending thread, which sleeps for 20 ms at
-// most.
+// Progress returns the frames sent so far. It waits for the sending thread, which sleeps for at
+// most 20 ms.
 func (e *engine) Progress() tester.Generation {
 	reply := make(chan tester.Generation, 1)
 	select {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pin keeps the calling thread on the given CPUs; none leaves it where it is.
+// Pin keeps the calling thread on the given CPUs; an empty list changes nothing.
 func Pin(cpus []int) error {
 	if len(cpus) == 0 {
 		return nil

@@ -15,9 +15,9 @@ const (
 	never     = ^uint64(0)
 )
 
-// scheduler decides which stream sends next, as the generator's BPF program does: paced streams
-// wait in a heap of due time << 12 | index, streams without a pace take turns. Times are ns since
-// the start.
+// scheduler decides which stream sends next, like the generator's BPF program: paced streams wait
+// in a heap of due time << 12 | index, streams without a pace are served round robin. Times are ns
+// since the start.
 type scheduler struct {
 	plan       []frame.Planned
 	sent       []tester.Sent // by index
@@ -56,14 +56,14 @@ func newScheduler(schedule tester.Schedule, plan []frame.Planned) *scheduler {
 	return s
 }
 
-// next returns the stream to send from at the time elapsed. Otherwise index is -1, and due is when
-// to ask again: never once all streams have ended.
+// next returns the stream to send from at the time elapsed. Otherwise index is -1, and due is the
+// time of the next call: never if all streams have ended.
 func (s *scheduler) next(elapsed uint64) (index int, due uint64) {
 	if len(s.heap) > 0 {
 		key := s.heap[0]
 		index, due = int(key&(1<<indexBits-1)), key>>indexBits
 		if due <= elapsed {
-			if s.plan[index].Gap == 0 && !s.sequential { // it has waited for its start and takes turns from now on
+			if s.plan[index].Gap == 0 && !s.sequential { // its start has come: from now on it is served round robin
 				s.replace(never)
 				s.rounds = append(s.rounds, uint16(index))
 				return s.next(elapsed)
@@ -80,7 +80,7 @@ func (s *scheduler) next(elapsed uint64) (index int, due uint64) {
 	return -1, never
 }
 
-// account takes note of a frame that leaves, and puts its stream back to when it is due again.
+// account accounts for a frame that leaves, and puts its stream back with its next due time.
 func (s *scheduler) account(index int, due, elapsed uint64) {
 	p, sent := &s.plan[index], &s.sent[index]
 	template := p.Next(sent.Frames)
@@ -128,8 +128,7 @@ func (s *scheduler) turned(ended bool) {
 	}
 }
 
-// late accounts for lateness and returns by how much the stream moves on because frames are
-// skipped.
+// late accounts for lateness and returns the shift of the stream by skipped frames.
 func (s *scheduler) late(index int, lateness uint64) uint64 {
 	p := &s.plan[index]
 	s.lateness.Record(lateness)
@@ -155,7 +154,7 @@ func (s *scheduler) push(key uint64) {
 	}
 }
 
-// replace puts key in the place of the smallest one; never takes that one away.
+// replace replaces the smallest key; never removes it.
 func (s *scheduler) replace(key uint64) {
 	if key == never {
 		last := len(s.heap) - 1

@@ -23,7 +23,7 @@ func stream(id uint16) tester.Stream {
 	}}
 }
 
-// slow decides as the scheduler should, by looking at all streams each time.
+// slow is the oracle of the scheduler: it examines all streams each time.
 type slow struct {
 	plan   []frame.Planned
 	skip   bool
@@ -133,8 +133,8 @@ func TestStreamsWithoutPaceTakeTurns(t *testing.T) {
 		s.account(index, due, elapsed)
 		order = append(order, index)
 	}
-	// stream 2 joins at 5, at the end of the line; a stream that has ended gives its place to the
-	// last one
+	// stream 2 joins at 5, at the end of the queue; the last stream takes the place of one that has
+	// ended
 	if diff := cmp.Diff([]int{0, 1, 3, 0, 1, 3, 2, 0, 2, 1, 3, 2}, order); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}

@@ -11,7 +11,7 @@ import (
 	"weir/tester/frame"
 )
 
-// run sends until the schedule's end and says what that was.
+// run sends until the schedule's end and returns the reason for the end.
 func (e *engine) run() (ended string, err error) {
 	e.started = e.now()
 	until := uint64(e.schedule.Duration)
@@ -36,7 +36,7 @@ func (e *engine) run() (ended string, err error) {
 			e.wait(e.started + min(due, until))
 			continue
 		}
-		if !e.room() {
+		if !e.hasBuffers() {
 			if err := e.kick(); err != nil {
 				return "", err
 			}
@@ -49,15 +49,15 @@ func (e *engine) run() (ended string, err error) {
 	return "stopped", e.flush()
 }
 
-// most is how many buffers a frame takes at most.
-const most = (frame.MaxSize + bufferSize - 1) / bufferSize
+// maxBuffers is the maximum number of buffers of a frame.
+const maxBuffers = (frame.MaxSize + bufferSize - 1) / bufferSize
 
-func (e *engine) room() bool {
-	if e.socket.Room() >= most && e.umem.Available() >= most {
+func (e *engine) hasBuffers() bool {
+	if e.socket.Room() >= maxBuffers && e.umem.Available() >= maxBuffers {
 		return true
 	}
 	e.socket.Reap()
-	return e.socket.Room() >= most && e.umem.Available() >= most
+	return e.socket.Room() >= maxBuffers && e.umem.Available() >= maxBuffers
 }
 
 // send makes the stream's next frame and queues it.
@@ -67,7 +67,7 @@ func (e *engine) send(index int, due uint64) error {
 	length := len(template.Octets)
 	now := e.now()
 	if length <= bufferSize {
-		addr, _ := e.umem.Take() // room has seen to it
+		addr, _ := e.umem.Take() // hasBuffers has checked that one is free
 		d := xsk.Desc{Addr: addr, Len: uint32(length)}
 		template.Fill(e.umem.Bytes(d), n, now+e.offset, false)
 		e.socket.Transmit(d)
@@ -99,7 +99,7 @@ func (e *engine) scatter(octets []byte) {
 	}
 }
 
-// flush has the kernel send what is queued.
+// flush has the kernel send the queued frames.
 func (e *engine) flush() error {
 	if e.queued == 0 {
 		return nil
@@ -110,14 +110,14 @@ func (e *engine) flush() error {
 			return err
 		}
 		if e.socket.Unsent() > 0 && (e.stop.Load() || e.now()-e.started >= uint64(e.schedule.Duration)) {
-			e.refused += uint64(e.socket.Unsent()) // a device that takes nothing must not hold the end up
+			e.refused += uint64(e.socket.Unsent()) // a device that accepts nothing must not delay the end
 			return nil
 		}
 	}
 	return nil
 }
 
-// kick is one attempt to have frames sent; a full device is no error.
+// kick makes one attempt to send; a full device is no error.
 func (e *engine) kick() error {
 	err := e.socket.Kick()
 	e.socket.Reap()
@@ -131,10 +131,10 @@ func (e *engine) kick() error {
 	return fmt.Errorf("send from %s: %w", e.port.Device, err)
 }
 
-// patience is how long settle waits for the last frames to come back from the device.
+// patience is the maximum wait of settle for the last frames to return from the device.
 const patience = 100_000_000 // ns
 
-// settle waits until the device has let go of the frames, as far as it does.
+// settle waits until the device has released the frames, at most for patience.
 func (e *engine) settle() {
 	for until := e.now() + patience; e.socket.Outstanding() > 0 && e.now() < until; {
 		e.wait(min(e.now()+1_000_000, until))

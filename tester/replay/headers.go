@@ -11,7 +11,7 @@ const (
 	ip6Size = 40
 )
 
-// network is the EtherType behind VLAN tags and the offset of what follows it.
+// network returns the EtherType behind VLAN tags and the offset of its payload.
 func network(octets []byte) (etherType uint16, at int) {
 	for at = 12; at+2 <= len(octets); at += 4 {
 		etherType = binary.BigEndian.Uint16(octets[at:])
@@ -27,11 +27,11 @@ type packet struct {
 	four      bool
 	octets    []byte // from the IP header on, without padding behind the packet
 	addresses []byte // source and destination
-	protocol  byte   // of the transport, where it is at hand
-	transport []byte // empty for a fragment that is not the first, and behind extension headers
+	protocol  byte   // of the transport, if it is accessible
+	transport []byte // empty for a later fragment, and behind extension headers
 }
 
-// parse finds the IP packet in a frame; false without a whole header.
+// parse finds the IP packet in a frame; false without a complete header.
 func parse(octets []byte) (p packet, ok bool) {
 	etherType, at := network(octets)
 	body := octets[at:]

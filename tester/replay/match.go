@@ -11,31 +11,31 @@ import (
 	"weir/record/hist"
 )
 
-// Arrived is what the far end saw of the frames that were sent.
+// Arrived counts the sent frames at the far end.
 type Arrived struct {
-	Frames    uint64 `json:"frames"`    // that were sent, each once
-	Missing   uint64 `json:"missing"`   // sent and never seen
-	Extra     uint64 `json:"extra"`     // copies of frames beyond those that were sent
-	Foreign   uint64 `json:"foreign"`   // frames like none that was sent
-	Reordered uint64 `json:"reordered"` // RFC 4737: behind one that was sent later
-	Alike     uint64 `json:"alike"`     // sent frames that others of the capture equal: told apart by their order alone
-	Dropped   uint64 `json:"dropped"`   // by this machine before they were looked at: then missing ones may have arrived
-	// Spacing is |time since the frame before - what the capture and the speed say| of frames that
-	// arrived in order with none missing between, ns.
+	Frames    uint64 `json:"frames"`    // distinct sent frames that arrived
+	Missing   uint64 `json:"missing"`   // sent, never received
+	Extra     uint64 `json:"extra"`     // duplicates of sent frames
+	Foreign   uint64 `json:"foreign"`   // frames unlike any sent one
+	Reordered uint64 `json:"reordered"` // RFC 4737: after a frame that was sent later
+	Alike     uint64 `json:"alike"`     // sent frames with an identical one in the capture: distinguished by order alone
+	Dropped   uint64 `json:"dropped"`   // by this machine before they were counted: missing frames may have arrived
+	// Spacing is |time since the previous frame - the capture's spacing divided by the speed| in
+	// ns, of frames that arrived in order without a loss between.
 	Spacing *hist.Histogram `json:"spacing_error_ns"`
 }
 
-// matcher pairs arrivals with what is sent. It is not safe for concurrent use.
+// matcher matches arrivals with sent frames. It is not safe for concurrent use.
 type matcher struct {
 	seed    maphash.Seed
-	waiting map[uint64][]int // numbers of frames in one round of the capture, by what a path keeps of them
+	waiting map[uint64][]int // numbers of frames in one round of the capture, by their invariant fields
 	frames  int              // in a round
 	rounds  int
 	used    []uint64                  // a bit for each frame of all rounds: it has arrived
 	due     func(n int) time.Duration // nil without times
 
 	arrived  Arrived
-	highest  int // of those that arrived; -1 is none
+	highest  int // highest frame number that arrived; -1 is none
 	last     int // the latest arrival
 	lastTime time.Duration
 }
@@ -56,8 +56,8 @@ func newMatcher(c Capture, rounds int, due func(int) time.Duration) *matcher {
 	return m
 }
 
-// key is of what a path keeps of a frame: all behind the MAC addresses and VLAN tags, but for TTL,
-// DSCP, ECN and the IPv4 header's checksum, and without padding.
+// key hashes the fields that a path preserves: all behind the MAC addresses and VLAN tags, except
+// TTL, DSCP, ECN, the IPv4 header's checksum and padding.
 func (m *matcher) key(octets []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
@@ -78,7 +78,7 @@ func (m *matcher) key(octets []byte) uint64 {
 	return h.Sum64()
 }
 
-// arrive counts a frame that arrived.
+// arrive counts a received frame.
 func (m *matcher) arrive(octets []byte, at time.Duration) {
 	same := m.waiting[m.key(octets)]
 	if len(same) == 0 {
@@ -103,8 +103,8 @@ func (m *matcher) arrive(octets []byte, at time.Duration) {
 	m.last, m.lastTime = number, at
 }
 
-// nearest is the frame among those alike, of all rounds, that is closest to the expected one and
-// has not arrived; -1 where all have. The same frame of another round is a whole round away.
+// nearest returns the identical frame, of all rounds, that is closest to the expected one and has
+// not arrived; -1 if all have. The same frame of another round is a whole round away.
 func (m *matcher) nearest(same []int, expected int) int {
 	total := len(same) * m.rounds
 	number := func(i int) int { return i/len(same)*m.frames + same[i%len(same)] }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay sends the frames of a capture at their times and says what left late, what
-// arrived, in which order, and how far the spacing of arrivals is from the capture's.
+// Package replay sends the frames of a capture at their times and reports late, missing and
+// reordered frames, and the error of the arrivals' spacing against the capture.
 //
-// What will bite you: the kernel behind the receiving port sees the frames too and may answer them;
-// and frames that are alike but for MAC addresses, VLAN, TTL and DSCP are told apart by their order
-// alone, so that one of them lost is counted as the last of them.
+// Pitfalls: the kernel behind the receiving port sees the frames too and may answer them. Frames
+// that differ only in MAC addresses, VLAN, TTL or DSCP are distinguished by order alone, so a loss
+// among them is counted as the loss of the last one.
 package replay
 
 import (
@@ -28,10 +28,10 @@ type Frame struct {
 	Octets []byte        // without FCS
 }
 
-// Capture is what a file holds.
+// Capture is the content of a file.
 type Capture struct {
 	Frames []Frame
-	// Backwards are frames whose time is before their predecessor's: they are sent together with
+	// Backwards counts frames with a time before their predecessor's: they are sent together with
 	// it.
 	Backwards int
 }
@@ -45,7 +45,7 @@ func (c Capture) Span() time.Duration {
 }
 
 const (
-	// MaxFrames and MaxOctets bound what is held in memory.
+	// MaxFrames and MaxOctets bound the memory of a capture.
 	MaxFrames = 4 << 20
 	MaxOctets = 1 << 30
 
@@ -58,7 +58,7 @@ type reader interface {
 }
 
 // Read reads a pcap or pcapng file of Ethernet frames. Errors are faults of usage that name the
-// frame. A frame that was captured in part is one: its rest is not known.
+// frame. A frame that was captured in part is an error: its rest is unknown.
 func Read(from io.Reader) (Capture, error) {
 	r, err := open(from)
 	if err != nil {

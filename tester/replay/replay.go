@@ -26,42 +26,41 @@ type Config struct {
 	Rewrite Rewrite
 	From    Port
 	To      Port    // where arrivals are counted; without a device they are not
-	Speed   float64 // times the capture's: 2 is in half of its time; 0 is as fast as possible
-	Rounds  int     // how often the capture is sent; 0 is once
+	Speed   float64 // factor: 2 takes half of the capture's time; 0 is as fast as possible
+	Rounds  int     // number of times the capture is sent; 0 is once
 }
 
-// LateAfter is how late a frame leaves to be counted as late.
+// LateAfter is the minimum delay of a frame that counts as late.
 const LateAfter = 10 * time.Microsecond
 
 const (
-	straggle = 500 * time.Millisecond // without an arrival, behind the last frame sent
+	straggle = 500 * time.Millisecond // without an arrival, after the last frame sent
 	longest  = 10 * time.Second
-	// MaxSent bounds what the far end keeps a mark for.
+	// MaxSent bounds the arrival marks of the far end.
 	MaxSent = 1 << 28
 )
 
-// Result is what became of a replay.
+// Result is the result of a replay.
 type Result struct {
 	Format    string          `json:"format"`
 	Frames    int             `json:"capture_frames"`
 	Backwards int             `json:"backwards"` // frames of the capture with a time before their predecessor's
 	Rounds    int             `json:"rounds"`
 	Speed     float64         `json:"speed"`             // 0 is as fast as possible
-	Span      time.Duration   `json:"asked_ns"`          // from the first frame to the last, as asked for
+	Span      time.Duration   `json:"asked_ns"`          // from the first frame to the last, as requested
 	Elapsed   time.Duration   `json:"elapsed_ns"`        // as sent
-	Sent      uint64          `json:"sent"`              // frames that the device took
-	Late      uint64          `json:"late"`              // of them, more than LateAfter behind their time; none is left out
+	Sent      uint64          `json:"sent"`              // frames that the device accepted
+	Late      uint64          `json:"late"`              // of Sent: more than LateAfter late; no frame is skipped
 	Replaced  uint64          `json:"replaced"`          // addresses that were rewritten, in one round
 	Lateness  *hist.Histogram `json:"lateness_ns"`       // of all frames with a time
-	Arrived   *Arrived        `json:"arrived,omitempty"` // nil where nobody looked
+	Arrived   *Arrived        `json:"arrived,omitempty"` // nil without a receiving port
 	Stopped   bool            `json:"stopped,omitempty"` // by the caller, before the end
 }
 
 // FormatResult is the value of Result.Format.
 const FormatResult = "weir-replay/1"
 
-// Run replays the capture. A cancelled ctx ends it early and the result says so. Nothing stays
-// behind.
+// Run replays the capture. A cancelled ctx ends it early and sets Stopped.
 func Run(ctx context.Context, c Config) (Result, error) {
 	c.Rounds = max(c.Rounds, 1)
 	if err := c.check(); err != nil {
@@ -111,13 +110,13 @@ func (c Config) check() error {
 	return nil
 }
 
-// round is the time from one round to the next: the capture's span and its mean gap.
+// round returns the time from one round to the next: the capture's span and its mean gap.
 func (c Config) round() time.Duration {
 	span := c.Capture.Span()
 	return span + span/time.Duration(max(len(c.Capture.Frames)-1, 1))
 }
 
-// times is when frame n of all rounds is due, after the first; nil as fast as possible.
+// times returns the due time of frame n of all rounds, after the first; nil as fast as possible.
 func (c Config) times() func(n int) time.Duration {
 	if c.Speed == 0 {
 		return nil
@@ -129,13 +128,13 @@ func (c Config) times() func(n int) time.Duration {
 	}
 }
 
-// Check is an error where the far end saw nothing of what was sent, or cannot say what it saw.
+// Check returns an error if the far end received none of the sent frames, or dropped frames itself.
 func (r Result) Check() error {
 	switch {
 	case r.Arrived != nil && r.Arrived.Dropped > 0:
 		return fault.New(fault.Testbed, "replay more slowly", "this machine dropped %d frames at the receiving socket: which ones arrived is not known", r.Arrived.Dropped)
 	case r.Arrived != nil && r.Sent > 0 && r.Arrived.Frames == 0:
-		return fault.New(fault.Failed, "give --destination-mac, the next hop's; a router forwards only what is addressed to it", "%w", errNothing)
+		return fault.New(fault.Failed, "set --destination-mac to the next hop's address; a router forwards only frames to its own", "%w", errNothing)
 	case r.Stopped:
 		return fault.New(fault.Failed, "let it run to its end for the whole result", "stopped")
 	}

@@ -17,7 +17,7 @@ import (
 	"weir/internal/fault"
 )
 
-// packets builds frames by an encoder that is not ours: UDP, TCP and ICMPv6, n of each.
+// packets builds frames with an independent encoder: UDP, TCP and ICMPv6, n of each.
 func packets(t testing.TB, n int) (all [][]byte) {
 	t.Helper()
 	eth := func(kind layers.EthernetType) *layers.Ethernet {
@@ -98,7 +98,7 @@ func TestBothFormatsAreReadWithTheirTimes(t *testing.T) {
 func TestBadCapturesAreRefusedWithThePlace(t *testing.T) {
 	good := capture(t, false, time.Millisecond, packets(t, 2))
 	short, link := bytes.Clone(good), bytes.Clone(good)
-	short[24+8]-- // the captured length of the first frame
+	short[24+8]-- // captured length of the first frame
 	short = append(short[:24+16+1], short[24+16+2:]...)
 	link[20] = 113 // Linux cooked
 	for name, c := range map[string]struct {

@@ -8,15 +8,16 @@ import (
 	"net/netip"
 )
 
-// Rewrite is what changes in every frame. The zero value changes nothing.
+// Rewrite lists the changes of every frame. The zero value changes nothing.
 type Rewrite struct {
 	Source, Destination net.HardwareAddr          // nil keeps the capture's
-	Addresses           map[netip.Addr]netip.Addr // of one family each; sources and destinations alike
+	Addresses           map[netip.Addr]netip.Addr // old to new, of one family each, for sources and destinations
 }
 
-// Apply changes a frame in place and says how many addresses it replaced. Checksums that were right
-// stay right, and wrong ones wrong (RFC 1624): those of the IPv4 header, TCP, UDP and ICMPv6. In
-// IPv6 packets with extension headers addresses stay as they are, for the transport is not found.
+// Apply changes a frame in place and returns the number of replaced addresses. Correct checksums
+// stay correct, and wrong ones wrong (RFC 1624): those of the IPv4 header, TCP, UDP and ICMPv6. In
+// IPv6 packets with extension headers addresses are not replaced, because the transport header is
+// not located.
 func (w Rewrite) Apply(octets []byte) (replaced int) {
 	if w.Destination != nil {
 		copy(octets, w.Destination)
@@ -41,7 +42,7 @@ func (w Rewrite) Apply(octets []byte) (replaced int) {
 	return replaced
 }
 
-// extended says that another header stands between IPv6's and the transport's.
+// extended reports whether an extension header stands between the IPv6 header and the transport's.
 func (p *packet) extended() bool {
 	switch p.protocol {
 	case 0, 43, 44, 50, 51, 60, 135, 139, 140:
@@ -66,7 +67,7 @@ func (p *packet) replace(address, to []byte) {
 	copy(address, to)
 }
 
-// check is where the checksum of the transport lies that covers the addresses; nil without one.
+// check returns the transport checksum that covers the addresses; nil without one.
 func (p *packet) check() []byte {
 	at := map[byte]int{6: 16, 17: 6}[p.protocol]
 	if p.protocol == 58 && !p.four {
@@ -78,7 +79,7 @@ func (p *packet) check() []byte {
 	return p.transport[at : at+2]
 }
 
-// update is equation 3 of RFC 1624: HC' = ~(~HC + ~m + m').
+// update applies equation 3 of RFC 1624: HC' = ~(~HC + ~m + m').
 func update(check, was, is []byte) {
 	sum := uint32(^binary.BigEndian.Uint16(check))
 	for i := 0; i < len(was); i += 2 {

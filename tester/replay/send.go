@@ -42,7 +42,7 @@ type sender struct {
 	clock clock.Monotonic
 }
 
-// openSender refuses frames that the device cannot send.
+// openSender rejects frames that the device cannot send.
 func openSender(from Port, c Capture) (*sender, error) {
 	fd, device, err := socket(from, 0)
 	if err != nil {
@@ -57,7 +57,7 @@ func openSender(from Port, c Capture) (*sender, error) {
 				"frame %d of the capture carries %d octets, and %s has an MTU of %d", i+1, size, from.Device, device.MTU)
 		}
 	}
-	// The device's own queue takes frames at once: no qdisc delays or drops them.
+	// The device's own queue accepts frames at once: no qdisc delays or drops them.
 	_ = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1)
 	if s.clock, err = clock.New(); err != nil {
 		s.close()
@@ -68,7 +68,7 @@ func openSender(from Port, c Capture) (*sender, error) {
 
 func (s *sender) close() { _ = unix.Close(s.fd) }
 
-// send sends all rounds. What is late is sent all the same, and counted.
+// send sends all rounds. Late frames are sent and counted.
 func (s *sender) send(ctx context.Context, r *Result, frames []Frame, due func(int) time.Duration) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -91,7 +91,7 @@ func (s *sender) send(ctx context.Context, r *Result, frames []Frame, due func(i
 			break
 		}
 		if n == 0 {
-			began = now // the first frame is in time, whatever came before it
+			began = now // the first frame is on time
 			at = now
 		}
 		r.Sent++
@@ -108,11 +108,11 @@ func (s *sender) send(ctx context.Context, r *Result, frames []Frame, due func(i
 }
 
 const (
-	awake = 80_000     // ns before it is due in which a frame is waited for without sleep
-	nap   = 20_000_000 // ns of sleep at most, so that a stop is noticed
+	awake = 80_000     // ns before the due time that are spent busy-waiting
+	nap   = 20_000_000 // maximum sleep in ns, so that Stop takes effect
 )
 
-// wait waits until a time of the clock; false when the replay is to stop.
+// wait waits until a time of the clock; false if the replay must stop.
 func (s *sender) wait(ctx context.Context, until int64) bool {
 	for {
 		now := s.clock.Now()
@@ -130,8 +130,8 @@ func (s *sender) wait(ctx context.Context, until int64) bool {
 	}
 }
 
-// write has the device take a frame, and says when it began to: the time is 0 when the replay is to
-// stop. A full device is asked again.
+// write sends a frame, retrying while the device is full, and returns the time of the successful
+// call; 0 if the replay must stop.
 func (s *sender) write(ctx context.Context, octets []byte) (at int64, err error) {
 	for {
 		at = s.clock.Now()

@@ -15,14 +15,14 @@ import (
 	"weir/kernel/ethtool"
 )
 
-// watcher counts what arrives at a port.
+// watcher counts the arrivals at a port.
 type watcher struct {
 	fd   int
 	quit chan struct{}
 	done chan struct{}
 	once sync.Once
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	m      *matcher
 	at     time.Time // of the last arrival
 	failed error
@@ -33,7 +33,8 @@ const (
 	poll          = 10        // ms
 )
 
-// watch begins to count. A device that merges packets (GRO) would show others than arrived.
+// watch starts to count. A device that merges packets (GRO) would deliver other frames than
+// arrived.
 func watch(to Port, m *matcher) (*watcher, error) {
 	features, err := ethtool.Features(to.Namespace, to.Device)
 	if err != nil {
@@ -101,7 +102,7 @@ func (w *watcher) count(frame, control []byte) {
 	w.mu.Unlock()
 }
 
-// settle waits for the rest of the frames, until none has come for a while.
+// settle waits for the remaining frames, until none has arrived for a while.
 func (w *watcher) settle(sent uint64) (*Arrived, error) {
 	for until := time.Now().Add(longest); time.Now().Before(until); time.Sleep(poll * time.Millisecond) {
 		w.mu.Lock()

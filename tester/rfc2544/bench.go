@@ -17,26 +17,26 @@ import (
 )
 
 // Ports is a Bench: a device under test between two ports of this machine. Its analyzers stay
-// attached from trial to trial: Close it.
+// attached from trial to trial; the caller must Close it.
 type Ports struct {
 	A, B          session.Port
-	Header        tester.Header // of frames from A to B; what is missing is filled in as in a session
+	Header        tester.Header // of frames from A to B; missing fields are filled in as in a session
 	Bidirectional bool
 	IKnow         bool
-	Device        Device         // nil: nothing is known of the device
+	Device        Device         // nil for an external device
 	Engine        session.Engine // nil is the machine's own
 
-	whole      bool              // one stream per direction, whatever the rate
+	whole      bool              // one stream per direction, at any rate
 	next       int               // identifier of the next stream, so that stragglers of a trial cannot count in the next one
 	mechanisms map[string]string // of the trials so far
-	kept       session.Kept      // used where Engine is nil
+	kept       session.Kept      // used if Engine is nil
 }
 
-// Describe names the mechanisms of the trials so far.
+// Describe returns the mechanisms of the trials so far.
 func (p *Ports) Describe() map[string]string { return maps.Clone(p.mechanisms) }
 
-// Learn sends a few frames from both ports, so that address tables fill and neighbours are known in
-// both directions.
+// Learn sends a few frames from both ports, so that address tables fill and neighbours are resolved
+// in both directions.
 func (p *Ports) Learn(ctx context.Context, size int) error {
 	const frames, rate = 8, 1000
 	t := Trial{Size: size, Rate: rate, Frames: frames, Duration: 100 * time.Millisecond}
@@ -94,7 +94,7 @@ func (p *Ports) directions(t Trial) []session.Direction {
 	return directions
 }
 
-// direction is one generator's schedule for a trial.
+// direction returns one generator's schedule for a trial.
 func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.Direction {
 	header := p.Header
 	if reverse {
@@ -129,31 +129,31 @@ func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.
 }
 
 const (
-	// tolerable is how many frames a generator that was held up makes up for, which fit the buffers
-	// of any device. It leaves out the others: in one burst they would overflow a device at a rate
-	// that it forwards. The trial is valid for as long as they are a small share (Config.MaxShort),
-	// and its rate is that of the frames that were sent.
+	// tolerable is the number of frames that a delayed generator catches up on; they fit the
+	// buffers of any device. It skips the rest, because a longer burst would overflow a device at a
+	// rate that it forwards. The trial is valid while skips are a small share (Config.MaxShort),
+	// and its rate is that of the sent frames.
 	tolerable = 100
-	// coalesce is how long a paced frame may wait for others to leave together with it.
+	// coalesce is the maximum wait of a paced frame for others to leave with it.
 	coalesce = 20 * time.Microsecond
-	// mostTogether is how many frames a generator hands over in one go.
-	mostTogether = 64
+	// maxTogether is the maximum number of frames that a generator sends at once.
+	maxTogether = 64
 )
 
-// parts is over how many processors a trial of one direction is spread. Frames that are to leave
-// one at a time or in one burst come from one.
+// parts returns the number of CPUs for a trial of one direction. Frames sent one at a time or in
+// one burst come from one CPU.
 func (p *Ports) parts(from session.Port, t Trial) int {
 	if p.whole || t.Whole || t.Even || t.Frames > 0 || t.Batch > 0 || t.Then != nil {
 		return 1
 	}
-	processors := len(generator.Processors(generator.Port{CPUs: from.CPUs}))
+	cpus := len(generator.CPUs(generator.Port{CPUs: from.CPUs}))
 	if p.Bidirectional {
-		processors /= 2
+		cpus /= 2
 	}
-	return generator.Parts(t.Rate, processors)
+	return generator.Parts(t.Rate, cpus)
 }
 
-// spread makes so many streams of one, whose frames take turns.
+// spread divides one stream into several with interleaved frames.
 func (p *Ports) spread(s tester.Stream, parts int) []tester.Stream {
 	var all []tester.Stream
 	for i := range parts {
@@ -164,14 +164,14 @@ func (p *Ports) spread(s tester.Stream, parts int) []tester.Stream {
 	return all
 }
 
-// id gives identifiers in turn; a stream of a trial long past has no frame left on its way.
+// id returns identifiers round robin; a stream of a much earlier trial has no frame in flight.
 func (p *Ports) id() uint16 {
 	id := p.next % tester.MaxStreams
 	p.next++
 	return uint16(id)
 }
 
-// gapOf is the time between frames, in whole ns; 0 for as fast as possible.
+// gapOf returns the time between frames, in whole ns; 0 for as fast as possible.
 func gapOf(rate float64) time.Duration {
 	if rate <= 0 {
 		return 0
@@ -179,7 +179,7 @@ func gapOf(rate float64) time.Duration {
 	return time.Duration(max(math.Round(1e9/rate), 1))
 }
 
-// outcomeOf reads a trial's outcome from the account of its run.
+// outcomeOf derives a trial's outcome from the account of its run.
 func outcomeOf(a session.Account, t Trial, directions []session.Direction) Outcome {
 	o := Outcome{Late: late(a.Lateness, directions[0].Schedule.Streams[0].Gap), Dropped: a.Dropped, Steal: a.Steal, Others: a.Others, LinkDown: a.LinkDown, Elapsed: a.Elapsed, Refused: a.Refused}
 	o.Even, o.Together = t.Even, together(a.Lateness, t)
@@ -197,8 +197,8 @@ func outcomeOf(a session.Account, t Trial, directions []session.Direction) Outco
 	return o
 }
 
-// late counts the frames that left more than a gap after they were due: those that were sent
-// together with the next one.
+// late counts the frames that left more than a gap after their due time, together with the next
+// one.
 func late(lateness *hist.Histogram, gap time.Duration) (n uint64) {
 	least := uint64(max(gap, LateAfter))
 	for index, count := range lateness.All() {
@@ -209,23 +209,23 @@ func late(lateness *hist.Histogram, gap time.Duration) (n uint64) {
 	return n
 }
 
-// together is how many frames left in one go at most: those that were waited for, or those that a
-// late generator made up for.
+// together returns the maximum number of frames sent at once: coalesced ones, or the burst of a
+// late generator.
 func together(lateness *hist.Histogram, t Trial) uint64 {
 	switch {
 	case t.Even:
 		return 1
 	case t.Rate == 0:
-		return mostTogether
+		return maxTogether
 	}
-	waited := uint64(min(max(t.Rate*coalesce.Seconds(), 1), mostTogether))
+	waited := uint64(min(max(t.Rate*coalesce.Seconds(), 1), maxTogether))
 	if t.Batch == 1 {
 		waited = 1
 	}
-	return max(waited, min(lateness.Max()/uint64(gapOf(t.Rate)), tolerable)+1) // of spread streams an upper bound
+	return max(waited, min(lateness.Max()/uint64(gapOf(t.Rate)), tolerable)+1) // for spread streams an upper bound
 }
 
-// flowOf is one direction: the sum of its streams.
+// flowOf returns one direction: the sum of its streams.
 func flowOf(streams ...session.Stream) Flow {
 	f := Flow{Delay: &hist.Histogram{}}
 	for _, s := range streams {
@@ -238,9 +238,9 @@ func flowOf(streams ...session.Stream) Flow {
 	return f
 }
 
-// lastLoss is the time from a stream's first frame to the sending of the last one that was lost; 0
-// where none was. The receiver's last sequence error names the frame behind it; a loss at the very
-// end is the last frame itself.
+// lastLoss returns the time from a stream's first frame to the sending of the last one that was
+// lost; 0 without losses. The receiver's last sequence error names the frame after the loss; at the
+// very end the lost frame is the last one sent.
 func lastLoss(s session.Stream, rate float64) time.Duration {
 	if s.Lost == 0 || rate <= 0 {
 		return 0
@@ -255,7 +255,7 @@ func lastLoss(s session.Stream, rate float64) time.Duration {
 	return time.Duration(float64(last) / rate * float64(time.Second))
 }
 
-// errNoSilence says that the device did not come back.
+// errNoSilence reports a device that did not recover.
 func errNoSilence(waited time.Duration) error {
 	return &unfitError{Reason: fmt.Sprintf("the device forwarded nothing for %s after the reset", waited)}
 }

@@ -17,17 +17,16 @@ import (
 	"weir/tester/session"
 )
 
-// engine is a simulated tester whose frames arrive at once, except those sent in the span that lost
-// names.
+// engine is a simulated tester: frames arrive at once, except those that lost selects.
 type engine struct {
 	mu        sync.Mutex
 	began     time.Time
 	schedules []tester.Schedule
 	from      []string
-	lost      func(stream tester.Stream, at time.Duration) bool // at: when the frame is due, from the start
+	lost      func(stream tester.Stream, at time.Duration) bool // at: due time of the frame, from the start
 	stopped   atomic.Int64                                      // after began; 0 is not
-	instant   bool                                              // the schedule is over at once
-	ending    time.Duration                                     // how long a sender takes to end
+	instant   bool                                              // the schedule ends at once
+	ending    time.Duration                                     // time that a sender takes to end
 	closed    int
 }
 
@@ -63,7 +62,7 @@ func (s *sending) Wait() (tester.Generation, error) {
 	return s.Progress(), nil
 }
 
-// due is how many frames of a stream are sent by now.
+// due returns the number of frames of a stream sent by now.
 func (e *engine) due(s tester.Stream, schedule tester.Schedule) uint64 {
 	now := schedule.Duration
 	if !e.instant {
@@ -106,8 +105,8 @@ func (r *receiving) Close() error {
 	return nil
 }
 
-// Snapshot counts anew each time, frame by frame. It knows the streams of both directions, as a
-// kept analyzer may, and has seen nothing of those that this port sends.
+// Snapshot counts from the start each time, frame by frame. It knows the streams of both
+// directions, as a kept analyzer may, and has seen none of this port's own.
 func (r *receiving) Snapshot() (tester.Analysis, error) {
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()
@@ -238,7 +237,7 @@ func TestSilenceIsFromTheLastFrameBeforeToTheFirstAfter(t *testing.T) {
 	})
 }
 
-// A session that takes long to end has not seen a device that fell silent.
+// A slow end of the session must not lengthen the measured silence.
 func TestSilenceDoesNotGrowWhileTheSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := silence(&engine{ending: time.Second}, 200*time.Millisecond); err != nil {
@@ -247,7 +246,7 @@ func TestSilenceDoesNotGrowWhileTheSessionEnds(t *testing.T) {
 	})
 }
 
-// silence has a device lose what it gets for a while from the trigger on.
+// silence has a device lose all frames for a while after the trigger.
 func silence(e *engine, silent time.Duration) (time.Duration, error) {
 	var from time.Duration
 	e.lost = func(_ tester.Stream, at time.Duration) bool { return from > 0 && at >= from && at < from+silent }

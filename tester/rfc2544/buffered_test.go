@@ -13,15 +13,15 @@ import (
 	"weir/tester/rfc2544"
 )
 
-// queue is a simulated device, frame by frame where it polices and as a fluid where it only stores:
-// what is in its buffer at the end of a trial is there at the start of the next one, unless it has
-// been waited for.
+// queue is a simulated device, frame by frame if it polices and as a fluid if it only stores:
+// frames left in its buffer at the end of a trial are there at the start of the next one, unless
+// the trial waited for them.
 type queue struct {
 	capacity float64 // frame/s that it forwards
 	buffer   float64 // frames that it stores; of a policer, its bucket
-	policer  bool    // drops at once what is above its bucket
+	policer  bool    // drops frames above its bucket at once
 	loss     float64 // share that is lost at any rate
-	jolt     float64 // frames that the generator was held up by, once a trial, unless it is even
+	jolt     float64 // frames of the generator's delay, once a trial, unless it is even
 	uneven   bool    // the generator cannot be even
 	unfit    func(rfc2544.Trial) bool
 	level    float64
@@ -58,13 +58,13 @@ func (q *queue) Trial(ctx context.Context, t rfc2544.Trial, residual time.Durati
 	sent := math.Floor(rate * t.Duration.Seconds())
 	overflow := 0.0
 	if q.policer {
-		// the bucket is full but for what the rate takes out of it; a jolt comes on top
+		// the bucket is full except for the rate's share; a jolt comes on top
 		overflow = max(jolt+1-q.buffer, 0) + max(sent-q.capacity*t.Duration.Seconds()-q.buffer, 0)
 	} else {
 		peak := q.level + max(rate-q.capacity, 0)*t.Duration.Seconds()
 		overflow = max(peak-q.buffer, 0)
 		q.level = min(peak, q.buffer)
-		_ = q.rest(ctx, residual) // frames are waited for while they arrive, and then for so long
+		_ = q.rest(ctx, residual) // the trial waits while frames arrive, and then for the residual time
 		if q.buffer > 0 {
 			q.level = 0
 		}
@@ -83,7 +83,7 @@ func (q *queue) Trial(ctx context.Context, t rfc2544.Trial, residual time.Durati
 	return o, nil
 }
 
-// truth is the highest rate at which a trial of that length loses nothing.
+// truth returns the highest rate at which a trial of that length loses nothing.
 func (q *queue) truth(trial time.Duration) float64 { return q.capacity + q.buffer/trial.Seconds() }
 
 func search(t *testing.T, q *queue) rfc2544.ThroughputResult {
@@ -93,8 +93,8 @@ func search(t *testing.T, q *queue) rfc2544.ThroughputResult {
 	return run(t, c, q).Throughput[0]
 }
 
-// TestThroughputOfBufferedDevices is the search's contract: whatever a device stores, the result is
-// within the resolution of what long trials show.
+// TestThroughputOfBufferedDevices is the search's contract: for any buffer size, the result is
+// within the resolution of the truth of long trials.
 func TestThroughputOfBufferedDevices(t *testing.T) {
 	random := testutil.Rand(t)
 	c := quick(rfc2544.Throughput)
@@ -122,8 +122,8 @@ func TestThroughputOfBufferedDevices(t *testing.T) {
 	}
 }
 
-// TestThroughputOfPolicers has a generator that is held up in every trial and then makes up for it
-// in a burst.
+// TestThroughputOfPolicers has a generator that is delayed in every trial and catches up in a
+// burst.
 func TestThroughputOfPolicers(t *testing.T) {
 	c := quick(rfc2544.Throughput)
 	for _, bucket := range []float64{1, 5, 20, 100, 1000} {
@@ -137,8 +137,8 @@ func TestThroughputOfPolicers(t *testing.T) {
 			if q.uneven = true; jolt <= bucket {
 				continue
 			}
-			// A tester that cannot do without its bursts says so, and does not call it the device's
-			// limit.
+			// A tester that cannot avoid its own bursts must report itself as the limit, not the
+			// device.
 			config := quick(rfc2544.Throughput)
 			config.Pause = q.rest
 			report, err := rfc2544.Run(context.Background(), config, q)

@@ -15,18 +15,18 @@ type BurstResult struct {
 	Lengths    []float64 // frames, one per repetition
 	MaxLength  uint64    // frames: the search's upper limit
 	Step       int       // frames: its smallest step
-	Rate       float64   // frame/s within a burst: the medium's maximum, or the fastest that the tester sends
+	Rate       float64   // frame/s within a burst: the medium's maximum, or the tester's
 	Throughput float64   // frame/s, from section 26.1
 	AtLimit    bool      // a repetition reached MaxLength: the result is a lower bound
-	Reason     string    // why it was not measured
+	Reason     string    // reason if it was not measured
 
-	paced bool // bursts are sent at Rate; otherwise as fast as possible, which Rate is
+	paced bool // bursts are paced at Rate; otherwise sent as fast as possible, and Rate is measured
 }
 
 // Implied and Corrected are the buffer times of RFC 9004 section 6.4 for a mean length, in seconds.
 func (b BurstResult) Implied(mean float64) float64 { return mean / b.Rate }
 
-// Corrected leaves out the frames that the device forwarded while the burst came in.
+// Corrected excludes the frames that the device forwarded during the burst.
 func (b BurstResult) Corrected(mean float64) float64 {
 	implied := b.Implied(mean)
 	return implied - implied*b.Throughput/b.Rate
@@ -65,8 +65,7 @@ func fail(result BurstResult, err error) (BurstResult, error) {
 	return result, err
 }
 
-// burstRate is the rate within bursts: the line's or the user's limit, or measured where there is
-// neither.
+// burstRate sets the rate within bursts: the line's or the user's limit, otherwise a measured one.
 func (r *runner) burstRate(ctx context.Context, result *BurstResult) error {
 	result.Rate = MaxFrameRate(r.Speed, result.Size)
 	if r.HighestOffers > 0 && (result.Rate == 0 || r.HighestOffers < result.Rate) {
@@ -128,7 +127,7 @@ func (r *runner) longestBurst(ctx context.Context, b BurstResult) (uint64, error
 	return low, nil
 }
 
-// burstTime is how long a burst takes, with room for a slow start.
+// burstTime returns the duration of a burst, with a margin for a slow start.
 func burstTime(length uint64, rate float64) time.Duration {
 	return time.Duration(math.Ceil(2*float64(length)/rate*1e9)) + 100*time.Millisecond
 }

@@ -7,43 +7,43 @@ import (
 	"time"
 )
 
-// Config is a whole benchmark. Make one with [Standard] or [Quick] and change what differs.
+// Config is a whole benchmark. Make one with [Standard] or [Quick] and change fields of it.
 type Config struct {
 	Setup
 	// Durations of sending.
-	SearchTime, FinalTime       time.Duration // throughput: trials of the search, and those that decide (section 24: 60 s)
+	SearchTime, FinalTime       time.Duration // throughput: trials of the search, and the deciding ones (section 24: 60 s)
 	LatencyTime                 time.Duration // section 26.2: 120 s
 	LossTime                    time.Duration
 	MaxBurst                    time.Duration // longest burst (RFC 9004 section 6.2: up to 30 s)
 	OverloadTime, RecoveredTime time.Duration // section 26.5
-	ResetTime                   time.Duration // longest silence that is waited for
+	ResetTime                   time.Duration // maximum wait for a silence to end
 	// Waits of section 23.
 	RouteWait, LearnWait, ResidualWait, RestWait time.Duration
 
 	Resolution    float64 // throughput: relative width of the interval at which the search ends
-	Acceptable    float64 // share of the frames that a trial may lose and still pass; 0 by RFC 2544
+	Acceptable    float64 // share of the frames that a passing trial may lose; 0 by RFC 2544
 	Verify        int     // repetitions of a trial that lost frames before it counts as failing
-	VerifyFinal   int     // the same for the long trials that decide
+	VerifyFinal   int     // the same for the deciding long trials
 	Attempts      int     // tries for one valid trial
 	LatencyRuns   int     // section 26.2: 20
 	BurstRuns     int     // section 26.4: 50
 	RecoveryRuns  int
-	BurstStep     int     // frames: the smallest step of the search for a burst length
+	BurstStep     int     // frames: smallest step of the search for a burst length
 	LossStep      float64 // share of the maximum rate; at most 0.1
-	ConfirmBelow  int     // how many rates below a failing final trial are tried
-	MaxShort      float64 // share by which the offered rate may fall short in a valid trial
+	ConfirmBelow  int     // number of rates tried below a failing final trial
+	MaxShort      float64 // share by which the offered rate of a valid trial may fall short
 	MaxLate       float64 // share of frames that may leave late
-	MaxSteal      float64 // share of processor time that the host may take away
-	MaxOthers     float64 // share of processor time that other programs may spend in user space, where the device is unknown
-	MaxWaited     float64 // share of a trial with losses for which the device's threads may have waited for their processor
+	MaxSteal      float64 // share of CPU time that the host may take away
+	MaxOthers     float64 // share of CPU time that other programs may spend in user space, with an external device
+	MaxWaited     float64 // share of a trial with losses during which the device's threads may wait for their CPU
 	IsQuick       bool
 	ResetKinds    []ResetKind
 	Progress      func(format string, args ...any) // may be nil
 	Pause         func(ctx context.Context, d time.Duration) error
-	HighestOffers float64 // frame/s: an upper bound of all rates; 0 is none
+	HighestOffers float64 // frame/s: upper bound of all rates; 0 is none
 }
 
-// ResetKind is a way to reset the device, and what brings it about.
+// ResetKind is a way to reset the device, and the function that triggers it.
 type ResetKind struct {
 	Name    string // "software", "hardware", "power interruption"
 	Trigger func(context.Context) error
@@ -61,8 +61,7 @@ func Standard(setup Setup) Config {
 	}
 }
 
-// Quick is a first look: short trials, few repetitions, short waits. Its report says that it is
-// one.
+// Quick is a first look: short trials, few repetitions, short waits. Its report is marked as one.
 func Quick(setup Setup) Config {
 	c := Standard(setup)
 	c.SearchTime, c.FinalTime, c.LatencyTime, c.LossTime = 500*time.Millisecond, 2*time.Second, 2*time.Second, time.Second
@@ -74,10 +73,9 @@ func Quick(setup Setup) Config {
 	return c
 }
 
-// OnSharedMachine is the configuration for a device under test that shares its machine with the
-// tester and other programs: the kernel gives these 5 % of each processor, so the offered rate may
-// fall short by more than that (a result is the rate that was sent, whatever was asked for), and a
-// valid trial may take many tries.
+// OnSharedMachine adapts the configuration to a device under test that shares its machine with the
+// tester and other programs. The kernel grants these 5 % of each CPU, so the offered rate may fall
+// short by more than that (the result is the rate sent), and a valid trial may take many attempts.
 func (c Config) OnSharedMachine() Config {
 	c.MaxShort, c.Attempts = 0.08, 20
 	return c

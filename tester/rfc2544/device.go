@@ -4,21 +4,20 @@ package rfc2544
 
 import "time"
 
-// Device is a device under test of which more is known than what it forwards, because it runs on
-// this machine.
+// Device is a device under test on this machine, which reports more than its forwarded frames.
 type Device interface {
-	// Read is what the device has done so far.
+	// Read returns the counters so far.
 	Read() (DeviceReading, error)
-	// String says how the device is set up, for the report.
+	// String describes the device's setup, for the report.
 	String() string
 }
 
-// DeviceReading is what a device has done since it was made, or during a trial.
+// DeviceReading holds a device's counters since it was made, or during a trial.
 type DeviceReading struct {
-	Ran     time.Duration // processor time of its threads
-	Waited  time.Duration // its threads were ready to run and their processor did something else
-	Dropped uint64        // frames that it had forwarded and its sending device did not take
-	Ring    uint64        // frames that wait at most in its receive ring
+	Ran     time.Duration // CPU time of its threads
+	Waited  time.Duration // its threads were ready to run and their CPU ran other work
+	Dropped uint64        // frames that it had forwarded and its sending device did not accept
+	Ring    uint64        // capacity of its receive ring, in frames
 }
 
 func (r DeviceReading) since(before DeviceReading) DeviceReading {

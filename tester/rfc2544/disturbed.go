@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// busy is the share of a trial from which on a device counts as working all the time: what is
-// missing are the moments that the kernel takes from every real-time thread.
+// busy is the share of a trial above which a device counts as always running: the kernel takes the
+// rest from every real-time thread.
 const busy = 0.9
 
-// standstill is how many times as long as a full ring takes a frame may wait before the device
-// counts as interrupted. What comes behind the ring, the rounds of the device's thread and the
-// receiver's ring, takes up to twice as long again.
+// standstill is the maximum wait of a frame in multiples of a full ring's drain time; beyond it the
+// device counts as interrupted. The rounds of the device's thread and the receiver's ring add up to
+// twice that time.
 const standstill = 4
 
-// hopeless is the share of lost frames from which on a trial tells enough: no interruption takes so
-// long.
+// hopeless is the share of lost frames above which a trial fails in any case: no interruption takes
+// so long.
 const hopeless = 0.2
 
-// disturbed says why a device of this machine may have lost frames without being at its limit: its
-// processor did something else, or stood still. A hypervisor that takes a processor away for a
-// millisecond shows in no counter; but the frames that were in the ring have then waited longer
-// than the device takes for a full ring, and those behind them found no room.
+// disturbed lists reasons why a device of this machine may have lost frames below its limit: its
+// CPU ran other work, or stood still. A hypervisor that takes a CPU for a millisecond shows in no
+// counter. But the frames in the ring have then waited longer than the device takes for a full
+// ring, and later frames found the ring full.
 func (c Config) disturbed(t Trial, o Outcome) (reasons []string) {
 	d := o.Device
 	if float64(o.Lost()) > hopeless*float64(o.Sent()) {
 		return nil
 	}
 	if d.Waited.Seconds() > c.MaxWaited*t.Duration.Seconds() && d.Ran.Seconds() < busy*t.Duration.Seconds() {
-		reasons = append(reasons, fmt.Sprintf("other work kept the device from its processor for %s", d.Waited.Round(time.Millisecond)))
+		reasons = append(reasons, fmt.Sprintf("other work kept the device off its CPU for %s", d.Waited.Round(time.Millisecond)))
 	}
 	for _, f := range o.Directions {
 		if f.Delay == nil || f.Forwarded <= 0 || d.Ring == 0 {

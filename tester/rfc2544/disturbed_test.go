@@ -16,13 +16,13 @@ import (
 // other trial.
 type interrupted struct {
 	device
-	outcome func(o *rfc2544.Outcome) // makes of a clean outcome what an interruption leaves
+	outcome func(o *rfc2544.Outcome) // turns a clean outcome into that of an interruption
 }
 
 func (d *interrupted) Trial(ctx context.Context, t rfc2544.Trial, residual time.Duration) (rfc2544.Outcome, error) {
 	o, err := d.device.Trial(ctx, t, residual)
 	o.Device = &rfc2544.DeviceReading{Ran: t.Duration / 2, Ring: 256}
-	o.Others = 0.5 // other programs do not matter where the device's own times are known
+	o.Others = 0.5 // other programs do not matter if the device's own times are known
 	if len(d.trials)%2 == 1 {
 		d.outcome(&o)
 	}
@@ -38,12 +38,12 @@ func TestATrialThatAnInterruptionSpoiledIsNoFailure(t *testing.T) {
 		name, reason string
 		outcome      func(o *rfc2544.Outcome)
 	}{
-		{"the device's processor was taken away", "stood still", func(o *rfc2544.Outcome) {
+		{"the device's CPU was taken away", "stood still", func(o *rfc2544.Outcome) {
 			loses(o, 0.01)
 			o.Directions[0].Delay = &hist.Histogram{}
 			o.Directions[0].Delay.Record(uint64(5 * time.Millisecond))
 		}},
-		{"other work came first", "kept the device from its processor", func(o *rfc2544.Outcome) {
+		{"other work came first", "kept the device off its CPU", func(o *rfc2544.Outcome) {
 			loses(o, 0.01)
 			o.Device.Waited = o.Elapsed / 4
 		}},

@@ -10,22 +10,22 @@ type Document struct {
 	Stopped    bool                 `json:"stopped"`
 }
 
-// ThroughputDocument is the throughput of one frame size and what limited it.
+// ThroughputDocument is the throughput of one frame size and its limit.
 type ThroughputDocument struct {
 	Size      int     `json:"frame_size"`
 	Rate      float64 `json:"frame_rate"`
-	Fails     float64 `json:"fails_at,omitempty"` // the lowest rate above that lost frames
+	Fails     float64 `json:"fails_at,omitempty"` // lowest rate above the result that lost frames
 	Line      float64 `json:"line_rate,omitempty"`
 	LimitedBy Limit   `json:"limited_by,omitempty"` // "device", "line", "tester"
-	Because   string  `json:"because,omitempty"`    // limited by the tester: why
-	Losses    string  `json:"losses,omitempty"`     // where frames were lost
+	Because   string  `json:"because,omitempty"`    // limited by the tester: reason
+	Losses    string  `json:"losses,omitempty"`     // places of the losses
 	Reason    string  `json:"reason,omitempty"`
 }
 
 // LossDocument is the frame loss rate of one frame size over the rates (section 26.3).
 type LossDocument struct {
 	Size    int                 `json:"frame_size"`
-	Maximum float64             `json:"maximum_rate"` // what 100 % is
+	Maximum float64             `json:"maximum_rate"` // the rate of 100 %
 	Line    bool                `json:"of_the_line"`  // the maximum is the medium's; otherwise the tester's
 	Points  []LossPointDocument `json:"points"`
 	Reason  string              `json:"reason,omitempty"`
@@ -40,7 +40,7 @@ type LossPointDocument struct {
 	Reason  string  `json:"reason,omitempty"`
 }
 
-// Document is the report as numbers.
+// Document returns the report as numbers.
 func (r Report) Document() Document {
 	d := Document{Throughput: []ThroughputDocument{}, FrameLoss: []LossDocument{}, Stopped: r.Stopped}
 	for _, t := range r.Throughput {

@@ -10,7 +10,7 @@ import (
 	"weir/record/stats"
 )
 
-// figures are the graphs that section 26 asks for.
+// figures returns the graphs of section 26.
 func (r Report) figures() []record.Figure {
 	var figures []record.Figure
 	if f := r.throughputFigure(); len(f.Curves) > 0 {

@@ -10,15 +10,15 @@ import (
 )
 
 // LatencyResult is the latency of one frame size at its throughput rate (section 26.2). Every frame
-// carries a stamp, so each run gives the mean over all its frames in place of that of one tagged
-// frame; the result is the mean over the runs.
+// carries a stamp, so each run gives the mean over all its frames instead of one tagged frame's;
+// the result is the mean over the runs.
 type LatencyResult struct {
 	Size    int
 	Rate    float64 // frame/s in each direction
 	Runs    []LatencyRun
 	Delays  *hist.Histogram // ns, all frames of all valid runs
-	Batched bool            // frames left in batches: the rate is too high for one at a time, and waiting in the batch is included
-	Reason  string          // why it was not measured
+	Batched bool            // frames left in batches: the rate is too high for one at a time, and the wait in the batch is included
+	Reason  string          // reason if it was not measured
 }
 
 // LatencyRun is the mean delay of one repetition, in seconds.
@@ -61,7 +61,7 @@ func (r *runner) latency(ctx context.Context, t ThroughputResult) (LatencyResult
 	return result, nil
 }
 
-// Means are the means of the runs in seconds.
+// Means returns the means of the runs in seconds.
 func (l LatencyResult) Means() []float64 {
 	means := make([]float64, len(l.Runs))
 	for i, run := range l.Runs {
@@ -70,5 +70,5 @@ func (l LatencyResult) Means() []float64 {
 	return means
 }
 
-// Estimate is the latency over the runs with its 95 % interval, in seconds.
+// Estimate returns the latency over the runs with its 95 % interval, in seconds.
 func (l LatencyResult) Estimate() stats.Estimate { return stats.Of(l.Means()) }

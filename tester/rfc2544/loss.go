@@ -11,17 +11,17 @@ import (
 // LossPoint is the frame loss rate at one offered rate (section 26.3).
 type LossPoint struct {
 	Percent float64 // of the maximum rate
-	Rate    float64 // frame/s asked for in each direction
+	Rate    float64 // requested frame/s in each direction
 	Offered float64 // frame/s sent
 	Loss    float64 // share lost
-	Reason  string  // why the point is not valid
+	Reason  string  // reason if the point is not valid
 }
 
 // LossResult is the frame loss rate of one frame size over the rates.
 type LossResult struct {
 	Size    int
-	Maximum float64 // frame/s: what 100 % is
-	Line    bool    // Maximum is the medium's; otherwise the highest rate that the tester offers
+	Maximum float64 // frame/s: the rate of 100 %
+	Line    bool    // Maximum is the medium's; otherwise the tester's highest rate
 	Points  []LossPoint
 	Reason  string
 }
@@ -67,8 +67,7 @@ func (r *runner) frameLoss(ctx context.Context, size int) (LossResult, error) {
 	return result, nil
 }
 
-// lossPoint measures at one rate, unless it is above the limit of what the tester offers, which it
-// learns.
+// lossPoint measures one rate, unless it is above the tester's limit, which it updates.
 func (r *runner) lossPoint(ctx context.Context, size int, share, maximum float64, limit *float64) (LossPoint, error) {
 	point := LossPoint{Percent: 100 * share, Rate: share * maximum}
 	if point.Rate > *limit*(1+r.MaxShort) {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Losses says where frames were lost.
+// Losses counts lost frames by place.
 type Losses struct {
 	Frames  uint64 // in all
-	Refused uint64 // they found the device's receive ring full
-	Dropped uint64 // the device had forwarded them and its sending device did not take them
-	Missed  uint64 // the tester's receiving device dropped them
+	Refused uint64 // the device's receive ring was full
+	Dropped uint64 // forwarded by the device, not accepted by its sending device
+	Missed  uint64 // dropped by the tester's receiving device
 }
 
 func (l *Losses) add(o Outcome) {
@@ -24,7 +24,7 @@ func (l *Losses) add(o Outcome) {
 	}
 }
 
-// String is for a report: "receive ring 99.8 %, elsewhere 0.2 %".
+// String returns text for a report: "receive ring 99.8 %, elsewhere 0.2 %".
 func (l Losses) String() string {
 	if l.Frames == 0 {
 		return "none was lost"
@@ -42,7 +42,7 @@ func (l Losses) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// sum takes over what the trials of a result say beside it.
+// sum adds the losses and validity of a result's trials.
 func (t *ThroughputResult) sum(attempts []Attempt) {
 	for _, a := range attempts {
 		t.Trials++

@@ -7,12 +7,12 @@ import (
 	"fmt"
 )
 
-// mostRejected is how many rates in a row may have no valid trial before the search ends with what
-// it knows.
-const mostRejected = 4
+// maxRejected is the number of consecutive rates without a valid trial after which the search ends
+// with its current interval.
+const maxRejected = 4
 
-// around gives another rate close to one at which no valid trial could be had: what disturbs one
-// need not disturb the next.
+// around returns another rate close to one without a valid trial: a disturbance of one may spare
+// the next.
 func (s *search) around(rate, resolution float64) float64 {
 	s.rejected++
 	aside := rate * resolution * float64(s.rejected) / 2
@@ -22,9 +22,9 @@ func (s *search) around(rate, resolution float64) float64 {
 	return max(rate-aside, s.low+(rate-s.low)/2)
 }
 
-// narrow halves the interval until it is as narrow as the resolution. The first guess is the
-// forwarding rate under overload, which is close to the throughput of most devices (the idea of
-// MLRsearch, draft-ietf-bmwg-mlrsearch).
+// narrow halves the interval down to the resolution. The first guess is the forwarding rate under
+// overload, which is close to the throughput of most devices (the idea of MLRsearch,
+// draft-ietf-bmwg-mlrsearch).
 func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) error {
 	guess, away := hint*(1-r.Resolution), 2*r.Resolution
 	for s.low < s.high*(1-r.Resolution) {
@@ -41,22 +41,22 @@ func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) 
 		switch {
 		case u != nil && u.Short:
 			s.short(rate, u.Reason)
-		case u != nil && s.rejected < mostRejected:
+		case u != nil && s.rejected < maxRejected:
 			guess = s.around(rate, r.Resolution)
 			continue
-		case u != nil && s.low > 0: // the bracket is known so far; long trials decide within it
+		case u != nil && s.low > 0: // the bracket so far is enough; long trials decide within it
 			s.short(s.high, u.Reason)
 			return nil
 		case err != nil:
 			return err
 		case pass:
 			s.low, s.stood = rate, max(s.stood, outcome.Together)
-			if hint > 0 { // look close above first, then ever farther
+			if hint > 0 { // try close above first, then ever farther
 				guess, away = rate*(1+away), min(2*away, 0.5)
 			}
 		default:
 			s.lost(rate, outcome)
-			if s.low == 0 && hint > 0 { // look close below first, then ever farther
+			if s.low == 0 && hint > 0 { // try close below first, then ever farther
 				guess, away = rate*(1-away), min(2*away, 0.5)
 			}
 		}
@@ -66,9 +66,8 @@ func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) 
 }
 
 // confirm decides with long trials (section 24). A device that stores frames passes a short trial
-// at a rate that a long one shows to be too high: rates are lowered until one loses nothing, and
-// the interval between that one and the lowest that lost frames is then narrowed again, by long
-// trials alone.
+// above its sustained rate. So the rate is lowered until a long trial loses nothing; then long
+// trials alone narrow the interval between that rate and the lowest rate that lost frames.
 //
 //	0 ──── passed (a long trial lost nothing) ── next ── s.high (loses frames, or cannot be offered)
 func (r *runner) confirm(ctx context.Context, size int, s *search) (passed float64, err error) {
@@ -83,7 +82,7 @@ func (r *runner) confirm(ctx context.Context, size int, s *search) (passed float
 		switch {
 		case u != nil && u.Short:
 			s.short(rate, u.Reason)
-		case u != nil && s.rejected < mostRejected:
+		case u != nil && s.rejected < maxRejected:
 			s.low = passed
 			rate = s.around(rate, r.Resolution)
 			continue
@@ -116,9 +115,9 @@ func (r *runner) confirm(ctx context.Context, size int, s *search) (passed float
 	return 0, &unfitError{Reason: fmt.Sprintf("no long trial succeeded, down to %.0f frame/s", rate)}
 }
 
-// nextLong is the rate of the next long trial. What a device forwards of an overload, its store
-// included, is what it can take in a trial of that length, so the first guess is a little below
-// that; then comes what is just above the rate that passed.
+// nextLong returns the rate of the next long trial. The device's forwarding rate under overload,
+// its buffer included, is the rate that it accepts in a trial of that length. So the first guess is
+// a little below that rate; the next one is just above the rate that passed.
 func (r *runner) nextLong(s *search, passed float64, pass bool, o Outcome, step float64) (rate, nextStep float64) {
 	inside := func(rate float64) bool { return rate > passed && rate < s.high*(1-r.Resolution/4) }
 	close := 1 - r.Resolution/4

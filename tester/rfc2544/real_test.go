@@ -35,8 +35,8 @@ func conn(t *testing.T, ns *netns.Namespace) *rtnl.Conn {
 	return c
 }
 
-// router is a device under test that a kernel is: its devices are in, where frames of the first
-// direction come from, and out.
+// router is a kernel as device under test: frames of the first direction enter at device in and
+// leave at out.
 func router(t *testing.T) (*rfc2544.Ports, *netns.Namespace) {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -65,7 +65,7 @@ func router(t *testing.T) (*rfc2544.Ports, *netns.Namespace) {
 	return bench, dut
 }
 
-// The router of these tests forwards what the tester offers, and slow frame/s where it is limited.
+// The router of these tests forwards at the tester's rate, and at `slow` frame/s if limited.
 const (
 	size    = 128
 	offered = 400 // frame/s
@@ -73,7 +73,7 @@ const (
 	waiting = 4   // frames
 )
 
-// limit has what leaves by a device of the router wait.
+// limit adds a token bucket with a queue to a device of the router.
 func limit(t *testing.T, dut *netns.Namespace, device string) {
 	t.Helper()
 	testutil.Need(t, "tbf", probe.Qdisc("tbf"))
@@ -84,10 +84,10 @@ func limit(t *testing.T, dut *netns.Namespace, device string) {
 	must(t, qdiscs.AddTBF(device, tc.Place{}, tc.TBFSpec{Rate: slow * octets * 8, Burst: octets + 1, Limit: waiting * octets}))
 }
 
-// directions are the ways through the router, and where each of them can be limited.
+// directions are the directions through the router, and the device that limits each.
 var directions = []struct{ name, limited string }{{"neither", ""}, {"the first", "out"}, {"the second", "in"}}
 
-// TestBothDirectionsAreCounted: what each direction lost is told of it and not of the other.
+// TestBothDirectionsAreCounted: each direction reports its own losses only.
 func TestBothDirectionsAreCounted(t *testing.T) {
 	for i, c := range directions {
 		t.Run(c.name+" is limited", func(t *testing.T) {
@@ -118,12 +118,13 @@ func TestBothDirectionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestALimitOfOneDirectionIsFound: the throughput of both at once is what the slower one has.
+// TestALimitOfOneDirectionIsFound: the throughput of both directions together is that of the slower
+// one.
 func TestALimitOfOneDirectionIsFound(t *testing.T) {
 	for _, c := range directions[1:] {
 		t.Run(c.name, func(t *testing.T) {
 			bench, dut := router(t)
-			must(t, bench.Learn(context.Background(), size)) // before frames of it can be lost
+			must(t, bench.Learn(context.Background(), size)) // before its frames can be lost
 			limit(t, dut, c.limited)
 			config := rfc2544.Quick(rfc2544.Setup{Bidirectional: true, Tests: []rfc2544.Test{rfc2544.Throughput}, Sizes: []int{size}})
 			const final = 500 * time.Millisecond
@@ -134,7 +135,7 @@ func TestALimitOfOneDirectionIsFound(t *testing.T) {
 				t.Skipf("this machine was too busy for a valid trial: %v", err)
 			}
 			must(t, err)
-			// Beside what passes in the time of a trial, the queue and a frame of the bucket.
+			// In addition to the rate, the queue and one frame of the bucket pass in a trial.
 			got := report.Throughput[0]
 			if most := slow + (waiting+2)/final.Seconds(); got.Limit != rfc2544.ByDevice || got.Rate > most {
 				t.Errorf("%.1f frame/s by %s, and one direction carries %.0f at most: %s", got.Rate, got.Limit, most, got.Reason)

@@ -13,7 +13,7 @@ import (
 type RecoveryResult struct {
 	Size     int
 	Rate     float64   // frame/s: the throughput
-	Overload float64   // frame/s: 110 % of it, or the highest that can be offered
+	Overload float64   // frame/s: 110 % of it, or the tester's highest rate
 	Times    []float64 // s, one per repetition
 	Reason   string
 }
@@ -37,7 +37,7 @@ func (r *runner) recovery(ctx context.Context, t ThroughputResult) (RecoveryResu
 			Then: &Step{Rate: result.Overload / 2, Duration: r.RecoveredTime},
 		})
 		if u := unfit(err); u != nil && u.Short && u.Best > t.Rate*1.01 && u.Best < result.Overload {
-			result.Overload = u.Best * (1 - r.MaxShort) // the highest rate that can be offered
+			result.Overload = u.Best * (1 - r.MaxShort) // the tester's highest rate
 			continue
 		} else if u != nil {
 			result.Reason = u.Error()

@@ -12,7 +12,7 @@ import (
 	"weir/record/stats"
 )
 
-// Tables are the tables of section 26, for the tests that were run.
+// Tables returns the tables of section 26 for the tests that were run.
 func (r Report) Tables() []record.Table {
 	var tables []record.Table
 	for _, t := range []record.Table{r.throughputTable(), r.latencyTable(), r.lossTable(), r.burstTable(), r.recoveryTable(), r.resetTable()} {
@@ -23,8 +23,8 @@ func (r Report) Tables() []record.Table {
 	return tables
 }
 
-// Bundle is the report as evidence. The manifest lacks what only the command knows: machine,
-// version, command line.
+// Bundle returns the report as evidence. The command adds machine, version and command line to the
+// manifest.
 func (r Report) Bundle() record.Bundle {
 	b := record.Bundle{Tables: r.Tables(), Figures: r.figures(), Samples: r.samples()}
 	b.Manifest = record.Manifest{
@@ -62,16 +62,16 @@ func (r Report) parameters() map[string]string {
 	return p
 }
 
-// notes say where the procedure differs from RFC 2544, and what was thrown away.
+// notes lists the deviations from RFC 2544, and the rejected trials.
 func (r Report) notes() []string {
 	c := r.Config
 	notes := []string{
-		fmt.Sprintf("a trial is valid when the offered rate is within %.1f %% of the asked one, at most %.0f %% of the frames left more than a gap late, the tester dropped nothing no link went down, and the host took less than %.0f %% and other programs less than %.0f %% of the processors",
+		fmt.Sprintf("a trial is valid when the offered rate is within %.1f %% of the requested one, at most %.0f %% of the frames left more than a gap late, the tester dropped nothing, no link went down, and the host took less than %.0f %% and other programs less than %.0f %% of the CPUs",
 			100*c.MaxShort, 100*c.MaxLate, 100*c.MaxSteal, 100*c.MaxOthers),
 		fmt.Sprintf("a trial that lost frames counts as failing only after %d repetitions that lost frames too (ETSI GS NFV-TST 009 clause 12.3.3, RFC 9004 section 6.2); RFC 2544 repeats none", c.Verify),
 	}
 	if slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return a.Outcome.Device != nil }) {
-		notes = append(notes, fmt.Sprintf("the device runs on this machine: in place of what other programs took, a trial with losses is not valid where other work kept the device's thread from its processor for more than %.0f %% of it, or a frame waited more than %d times as long as a full receive ring takes; losses of more than %.0f %% count in any case",
+		notes = append(notes, fmt.Sprintf("the device runs on this machine: the CPU time of other programs is not a criterion; a trial with losses is not valid if other work kept the device's thread off its CPU for more than %.0f %% of it, or a frame waited more than %d times as long as a full receive ring takes; losses of more than %.0f %% count in any case",
 			100*c.MaxWaited, standstill, 100*hopeless))
 	}
 	if c.IsQuick {
@@ -107,7 +107,7 @@ func most(reasons map[string]int) string {
 	return best
 }
 
-// samples are the results, and every trial behind them with its validity.
+// samples returns the results, and every trial behind them with its validity.
 func (r Report) samples() []record.Sample {
 	var all []record.Sample
 	add := func(size int, metric string, unit record.Unit, repetition int, value float64, reason string) {

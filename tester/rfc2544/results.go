@@ -33,7 +33,7 @@ func (r Report) results() []outcome {
 	return all
 }
 
-// missing lists what a stopped benchmark was asked for and did not come to.
+// missing lists the requested results that a stopped benchmark did not reach.
 func (r Report) missing() []outcome {
 	if !r.Stopped {
 		return nil
@@ -57,7 +57,7 @@ func (r Report) missing() []outcome {
 	return all
 }
 
-// unmeasured is why a frame loss rate has no valid point at all, or "".
+// unmeasured returns the reason why a frame loss rate has no valid point, or "".
 func (f LossResult) unmeasured() string {
 	if f.Reason != "" {
 		return f.Reason

@@ -11,7 +11,7 @@ import (
 	"weir/internal/fault"
 )
 
-// Report is everything a benchmark has found.
+// Report holds all results of a benchmark.
 type Report struct {
 	Config            Config
 	Started, Finished time.Time
@@ -23,11 +23,11 @@ type Report struct {
 	Recovery          []RecoveryResult
 	Reset             []ResetResult
 	Attempts          []Attempt
-	Stopped           bool // ended early; what had been measured is kept
+	Stopped           bool // ended early; earlier results are kept
 }
 
-// Run runs the tests. A cancelled ctx ends it early with what was measured and Stopped set. The
-// error is of status Testbed when no test gave any result.
+// Run runs the tests. A cancelled ctx ends it early with the results so far and Stopped set. The
+// error has status Testbed if no test gave any result.
 func Run(ctx context.Context, config Config, bench Bench) (Report, error) {
 	if err := config.check(); err != nil {
 		return Report{}, err
@@ -111,7 +111,7 @@ func add[T any](list *[]T) func(T, error) error {
 
 func (c Config) asked(test Test) bool { return slices.Contains(c.Tests, test) }
 
-// check refuses a configuration that cannot be run.
+// check rejects a configuration that cannot be run.
 func (c Config) check() error {
 	for _, test := range c.Tests {
 		if !slices.Contains(Tests, test) {
@@ -139,7 +139,8 @@ func (c Config) check() error {
 	return nil
 }
 
-// unmeasured is the error of a benchmark without any result; nil where one test at least gave one.
+// unmeasured returns the error of a benchmark without any result; nil if at least one test gave
+// one.
 func (r Report) unmeasured() error {
 	var reasons []string
 	measured := false

@@ -24,13 +24,13 @@ func run(t *testing.T, c rfc2544.Config, d rfc2544.Bench) rfc2544.Report {
 	return report
 }
 
-// On a busy machine one processor keeps a rate that all of them together do not.
-func TestARateThatIsSpreadInVainComesFromOneProcessor(t *testing.T) {
+// On a busy machine one CPU may sustain a rate that all of them together do not.
+func TestARateThatIsSpreadInVainComesFromOneCPU(t *testing.T) {
 	d := &device{capacity: 1e9, generator: 3e6, spread: 1.2e6}
 	c := quick(rfc2544.Throughput)
 	c.Speed = 0
 	if got := run(t, c, d).Throughput[0]; !got.Measured() || got.Rate < 0.99*d.generator || got.Limit != rfc2544.ByTester {
-		t.Errorf("%+v; want what one processor offers", got)
+		t.Errorf("%+v; want the rate of one CPU", got)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestThroughputSurvivesANoisyDevice(t *testing.T) {
 	for range 50 {
 		d := &device{capacity: 2e6, random: random, hiccup: 0.1}
 		c := quick(rfc2544.Throughput)
-		c.Verify = 4 // five hiccups in a row, 1e-5, are the only way to a wrong verdict
+		c.Verify = 4 // only five hiccups in a row, probability 1e-5, cause a wrong verdict
 		got := run(t, c, d).Throughput[0]
 		if got.Rate > 2e6+2 || got.Rate < 2e6*0.9 {
 			t.Errorf("capacity 2e6 with hiccups: throughput %.0f", got.Rate)
@@ -184,7 +184,7 @@ func TestWrongConfigurationsAreUsageErrors(t *testing.T) {
 }
 
 func TestAFloodThatOverloadsIsEnoughToStartFrom(t *testing.T) {
-	// The tester cannot keep the line's rate, but sends faster than the device forwards.
+	// The tester cannot sustain the line's rate, but sends faster than the device forwards.
 	d := &device{capacity: 1e6, generator: 4e6}
 	got := run(t, quick(rfc2544.Throughput), d).Throughput[0]
 	if got.Limit != rfc2544.ByDevice || got.Rate > 1e6+2 || got.Rate < 0.95e6 {

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// observe is how often a reset test looks at the analyzer. The first frame after the silence is
-	// stamped by the analyzer itself where it was a sequence error, which it is if any frame was
-	// lost.
+	// observe is the polling interval of a reset test. The analyzer itself stamps the first frame
+	// after the silence if it was a sequence error, which it is if any frame was lost.
 	observe = 2 * time.Millisecond
-	// steady is for how long frames must flow before the reset, and again after it.
+	// steady is the required time of flowing frames before the reset, and again after it.
 	steady = 500 * time.Millisecond
-	// silent is what counts as the device's silence rather than as a pause of the machine.
+	// silent is the minimum silence of the device; a shorter one may be a pause of the machine.
 	silent = 50 * time.Millisecond
-	// unmoved is how long after its trigger a reset may begin to show.
+	// unmoved is the maximum time from the trigger to the first effect of a reset.
 	unmoved = 10 * time.Second
 )
 
@@ -28,10 +27,10 @@ type silences struct {
 	longest time.Duration
 	since   time.Duration // arrival that ended the longest silence
 	began   time.Duration // first arrival
-	moved   time.Time     // when a look saw a new arrival
+	moved   time.Time     // time of the last reading with a new arrival
 }
 
-// see takes one reading of the stream.
+// see processes one reading of the stream.
 func (s *silences) see(stream session.Stream) {
 	c := stream.Received
 	if c.Received == 0 || c.Last == s.last {
@@ -42,9 +41,8 @@ func (s *silences) see(stream session.Stream) {
 		s.began, s.last = c.First, c.Last
 		return
 	}
-	// Frames have come since the last look. The first of them is known where it was out of
-	// sequence; otherwise nothing was lost, and the silence cannot have been longer than the time
-	// to the latest one.
+	// Frames have arrived since the last reading. The first one is known if it was out of sequence;
+	// otherwise nothing was lost, and the silence was at most the time to the latest one.
 	first := c.Last
 	if e := c.LastError; e != nil && e.At > s.last && e.At <= c.Last {
 		first = e.At
@@ -66,7 +64,7 @@ func (p *Ports) Silence(ctx context.Context, t Trial, trigger func(context.Conte
 	found := make([]silences, len(config.Directions))
 	triggered := make(chan error, 1)
 	started, over := false, false
-	var done time.Time // when the trigger returned
+	var done time.Time // time of the trigger's return
 	var failed error
 	config.ObserveEvery = observe
 	config.Observe = func(a session.Account) {
@@ -97,7 +95,7 @@ func (p *Ports) Silence(ctx context.Context, t Trial, trigger func(context.Conte
 		return 0, failed
 	case !started:
 		return 0, &unfitError{Reason: "no frames came through before the reset"}
-	case !over: // as a look saw it: how long the session took to end since is no silence
+	case !over: // as of the last reading: the later end of the session is no silence
 		return 0, errNoSilence(t.Duration)
 	}
 	longest := time.Duration(0)
@@ -107,7 +105,7 @@ func (p *Ports) Silence(ctx context.Context, t Trial, trigger func(context.Conte
 	return longest, nil
 }
 
-// flowing says that frames have arrived in every direction for a while.
+// flowing reports that frames have arrived in every direction for a while.
 func flowing(all []silences) bool {
 	for _, s := range all {
 		if s.last == 0 || s.last-s.began < steady {
@@ -117,7 +115,7 @@ func flowing(all []silences) bool {
 	return true
 }
 
-// back says that the reset is over: every direction fell silent, or did not within unmoved, and
+// back reports that the reset is over: every direction fell silent, or did not within unmoved, and
 // frames flow again.
 func back(all []silences, triggered time.Time) bool {
 	if triggered.IsZero() {

@@ -16,13 +16,13 @@ import (
 type device struct {
 	capacity   float64 // frame/s that it forwards
 	buffer     float64 // frames that it stores
-	generator  float64 // frame/s that the tester can send; 0 is without limit
-	spread     float64 // the same of a pace that is spread over processors; 0 is generator
+	generator  float64 // frame/s that the tester can send; 0 is unlimited
+	spread     float64 // the same for a pace that is spread over CPUs; 0 is generator
 	pps        func(size int) float64
 	random     *rand.Rand
 	hiccup     float64 // probability that a trial below capacity loses a frame
 	stolen     float64 // probability that a trial is disturbed: it loses nothing, and its outcome is worthless
-	others     float64 // share of the processors that other programs take
+	others     float64 // share of CPU time of other programs
 	late       bool    // every trial's generator is late
 	recover    time.Duration
 	silence    time.Duration
@@ -68,7 +68,7 @@ func (d *device) Trial(_ context.Context, t rfc2544.Trial, _ time.Duration) (rfc
 	}
 	if d.random != nil && d.random.Float64() < d.stolen {
 		o.Steal = 0.5
-		f.Received = f.Sent // what a disturbed trial says must not matter
+		f.Received = f.Sent // the outcome of a disturbed trial must not matter
 	}
 	if d.late {
 		o.Late = f.Sent

@@ -17,7 +17,7 @@ const dash = "–"
 
 func frameRate(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 
-// bits is the rate on the medium of a frame rate: preamble and gap included.
+// bits returns the rate on the medium of a frame rate: preamble and gap included.
 func bits(rate float64, size int) string {
 	return units.BitRate(rate * float64(size+tester.WireOverhead) * 8).String()
 }
@@ -36,7 +36,7 @@ func seconds(v float64) string {
 	return d.String()
 }
 
-// orReason is text, or why there is none.
+// orReason returns text, or the reason for its absence.
 func orReason(reason, text string) string {
 	if reason != "" {
 		return "not measured: " + reason

@@ -7,45 +7,45 @@ import (
 	"fmt"
 )
 
-// Limit says what a throughput ran into.
+// Limit names the limit of a throughput.
 type Limit string
 
 const (
 	ByDevice Limit = "device" // the next higher rate loses frames
 	ByLine   Limit = "line"   // the medium's maximum, without loss
-	ByTester Limit = "tester" // the highest rate that the tester can offer, without loss: the device may do more
+	ByTester Limit = "tester" // the tester's highest rate, without loss: the device may forward more
 )
 
-// ThroughputResult is the result for one frame size. With Reason it was not measured and the rates
-// mean nothing.
+// ThroughputResult is the result for one frame size. With a Reason it was not measured and the
+// rates are meaningless.
 type ThroughputResult struct {
 	Size        int
-	Rate        float64 // frame/s in each direction: the highest that lost nothing in a valid final trial, as it was sent
-	Fails       float64 // the lowest rate above Rate that lost frames; 0 where none was found
+	Rate        float64 // frame/s in each direction, as sent: the highest that lost nothing in a valid final trial
+	Fails       float64 // lowest rate above Rate that lost frames; 0 if none was found
 	Theoretical float64 // frame/s; 0 without a speed
 	Limit       Limit
-	Because     string  // ByTester: why it could not offer more
-	Offers      float64 // frame/s: the most that the tester offered in a valid trial, which the device may not have forwarded
+	Because     string  // ByTester: reason
+	Offers      float64 // frame/s: highest rate sent in a valid trial, forwarded or not
 	Losses      Losses  // of the valid trials of the search
-	Trials      int     // that were run for this result
-	Rejected    int     // of which were not valid
+	Trials      int     // number of trials for this result
+	Rejected    int     // number of invalid ones
 	Reason      string
 }
 
-// Measured says whether the result may be used.
+// Measured reports whether the result may be used.
 func (t ThroughputResult) Measured() bool { return t.Reason == "" }
 
 // search narrows an interval of rates: low passes (or is 0), high fails or cannot be offered.
 //
-//	0 ──────── low ── next trial ── high ──── ceiling (line, or what the tester can offer)
+//	0 ──────── low ── next trial ── high ──── ceiling (of the line, or of the tester)
 //	   passes                        fails
 type search struct {
 	low, high float64
-	limit     Limit // what high stands for
+	limit     Limit // meaning of high
 	fails     float64
-	because   string // ByTester: why the rate at high was not offered
-	rejected  int    // rates in a row at which no valid trial could be had
-	stood     uint64 // the longest burst of the tester's own in a trial without loss
+	because   string // ByTester: reason why the rate at high was not offered
+	rejected  int    // consecutive rates without a valid trial
+	stood     uint64 // the tester's longest burst in a trial without loss
 }
 
 func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, error) {
@@ -73,8 +73,8 @@ func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, er
 	return result, nil
 }
 
-// ceiling finds the highest rate that can be offered and tries it. hint is the rate at which the
-// device forwarded then.
+// ceiling finds the tester's highest rate and tries it. hint is the device's forwarding rate in
+// that trial.
 func (r *runner) ceiling(ctx context.Context, size int) (s *search, hint float64, err error) {
 	s = &search{limit: ByLine, high: MaxFrameRate(r.Speed, size)}
 	if r.HighestOffers > 0 && (s.high == 0 || r.HighestOffers < s.high) {
@@ -108,8 +108,7 @@ func (r *runner) ceiling(ctx context.Context, size int) (s *search, hint float64
 	return s, s.settle(s.high, pass, outcome, err), err
 }
 
-// settle takes over the outcome at the highest rate and returns the rate at which the device
-// forwarded.
+// settle records the outcome at the highest rate and returns the device's forwarding rate.
 func (s *search) settle(rate float64, pass bool, o Outcome, err error) (hint float64) {
 	switch {
 	case err != nil:
@@ -122,7 +121,7 @@ func (s *search) settle(rate float64, pass bool, o Outcome, err error) (hint flo
 	return min(o.slowest(func(f Flow) float64 { return f.Forwarded }), rate)
 }
 
-// offer tries the highest rate, and a lower one for as long as the tester cannot offer it.
+// offer tries the highest rate, and a lower one while the tester cannot offer it.
 func (r *runner) offer(ctx context.Context, size int, s *search) (bool, Outcome, error) {
 	const steps = 8
 	for try := 0; ; try++ {
@@ -131,7 +130,7 @@ func (r *runner) offer(ctx context.Context, size int, s *search) (bool, Outcome,
 		if u == nil || !u.Short || try == steps {
 			return pass, outcome, err
 		}
-		lower := min(u.Best*(1-r.MaxShort), s.high*0.9) // a machine that cannot keep one rate may not keep one close below it
+		lower := min(u.Best*(1-r.MaxShort), s.high*0.9) // a machine that cannot sustain one rate may not sustain one close below it
 		if lower <= 0 {
 			return false, outcome, err
 		}
@@ -140,18 +139,18 @@ func (r *runner) offer(ctx context.Context, size int, s *search) (bool, Outcome,
 	}
 }
 
-// lost takes note of a rate that lost frames. Where the tester sent bursts of its own, longer than
-// any that the device was seen to take, and could not do without, they may be what was lost: then
-// this is not the device's limit.
+// lost records a rate that lost frames. If the tester could not avoid its own bursts, and one was
+// longer than every burst that the device forwarded, the burst may have caused the loss, so the
+// limit is not the device's.
 func (s *search) lost(rate float64, o Outcome) {
 	if !o.Even && o.Together > 2*max(s.stood, 1) && float64(o.Lost()) <= hopeless*float64(o.Sent()) {
-		s.short(rate, fmt.Sprintf("it sends bursts of up to %d frames there, of which some were lost", o.Together))
+		s.short(rate, fmt.Sprintf("it sends bursts of up to %d frames at that rate and some were lost", o.Together))
 		return
 	}
 	s.high, s.limit, s.fails = rate, ByDevice, rate
 }
 
-// short takes note of a rate that the tester cannot offer, and so not judge.
+// short records a rate that the tester cannot offer, and so not judge.
 func (s *search) short(rate float64, because string) {
 	s.high, s.limit, s.because = rate, ByTester, because
 }

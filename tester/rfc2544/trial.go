@@ -16,21 +16,21 @@ type Attempt struct {
 	Trial   Trial
 	Outcome Outcome
 	Valid   bool
-	Reason  string // why it is not valid
+	Reason  string // reason if it is not valid
 }
 
-// unfitError says that no valid trial could be had; Short says that the tester could not keep the
-// rate.
+// unfitError reports that no valid trial was possible; Short is true if the tester could not
+// sustain the rate.
 type unfitError struct {
 	Reason string
 	Short  bool
-	Best   float64 // the highest rate that the tester offered in those trials
+	Best   float64 // highest rate sent in those trials
 }
 
 func (e *unfitError) Error() string { return "the testbed cannot support this: " + e.Reason }
 
-// judge says why a trial is not valid. Short is true where the generator could not keep the rate,
-// and that is all.
+// judge lists the reasons why a trial is not valid. Short is true if the only reason is that the
+// generator did not sustain the rate.
 func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 	if len(o.Directions) == 0 || o.Sent() == 0 {
 		return []string{"nothing was sent"}, false
@@ -55,10 +55,10 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 		reasons = append(reasons, "a link went down")
 	}
 	if o.Steal > c.MaxSteal {
-		reasons = append(reasons, fmt.Sprintf("the host took %.1f %% of the processors away", 100*o.Steal))
+		reasons = append(reasons, fmt.Sprintf("the host took %.1f %% of the CPUs away", 100*o.Steal))
 	}
 	if o.Device == nil && o.Others > c.MaxOthers {
-		reasons = append(reasons, fmt.Sprintf("other programs took %.0f %% of the processors", 100*o.Others))
+		reasons = append(reasons, fmt.Sprintf("other programs took %.0f %% of the CPUs", 100*o.Others))
 	}
 	if o.Device != nil && !c.accepts(o) {
 		reasons = append(reasons, c.disturbed(t, o)...)
@@ -66,10 +66,10 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 	return reasons, short && other == len(reasons)
 }
 
-// accepts says whether a trial's loss is none, or a share that is accepted.
+// accepts reports whether a trial's loss is at most the accepted share.
 func (c Config) accepts(o Outcome) bool { return float64(o.Lost()) <= c.Acceptable*float64(o.Sent()) }
 
-// firm is the number of frames from which a burst's rate means something.
+// firm is the minimum number of frames for a meaningful rate of a burst.
 const firm = 64
 
 // runner runs one benchmark: it keeps the attempts and the rests between them.
@@ -77,11 +77,11 @@ type runner struct {
 	Config
 	bench    Bench
 	attempts []Attempt
-	learned  int     // size of the last learning frames
-	uneven   float64 // frame/s from which on the tester cannot send evenly; 0 is not known
+	learned  int     // frame size of the last learning frames
+	uneven   float64 // frame/s above which the tester cannot send evenly; 0 is unknown
 }
 
-// valid runs a trial until it is valid, Attempts times at most; then it gives an unfitError.
+// valid runs a trial until it is valid, at most Attempts times; then it returns an unfitError.
 func (r *runner) valid(ctx context.Context, test Test, t Trial) (Outcome, error) {
 	unfit := &unfitError{Short: true}
 	attempts := max(r.Attempts, 1)
@@ -99,7 +99,7 @@ func (r *runner) valid(ctx context.Context, test Test, t Trial) (Outcome, error)
 		if len(reasons) == 0 {
 			return outcome, nil
 		}
-		if short { // spread over processors it takes all of them: on a busy machine one may keep the rate that two cannot
+		if short { // a spread rate takes all CPUs: on a busy machine one CPU may sustain a rate that two cannot
 			t.Whole = !t.Whole
 		}
 		unfit.Reason, unfit.Short = strings.Join(reasons, "; "), unfit.Short && short
@@ -124,8 +124,8 @@ func (r *runner) once(ctx context.Context, t Trial) (Outcome, error) {
 	return outcome, r.pause(ctx, r.RestWait)
 }
 
-// learn sends learning frames and waits: before every trial, in a quick look before the first one
-// of a size.
+// learn sends learning frames and waits: before every trial, or in a quick look before the first
+// one of a size.
 func (r *runner) learn(ctx context.Context, size int) error {
 	if r.IsQuick && r.learned == size {
 		return nil
@@ -152,15 +152,16 @@ func (r *runner) tell(test Test, t Trial, o Outcome, reasons []string) {
 	r.say("%s %d octets, %s for %s: %s", test, t.Size, what, t.Duration.Round(time.Millisecond), verdict)
 }
 
-// passes says whether a trial loses nothing. A trial that lost frames is repeated Verify times: one
-// without loss is enough, since an interruption of a shared machine is not a limit of the device.
+// passes reports whether a trial loses nothing. A trial that lost frames is repeated Verify times:
+// one without loss is enough, since an interruption of a shared machine is not a limit of the
+// device.
 func (r *runner) passes(ctx context.Context, test Test, t Trial) (bool, Outcome, error) {
 	return r.verified(ctx, test, t, r.Verify)
 }
 
-// verified is passes with so many repetitions, which are even ones where the tester can: then no
-// burst of its own is what the device loses. The outcome is that of the trial that passed, or of
-// the one that lost least.
+// verified is passes with the given number of repetitions. They are even if the tester can send
+// evenly, so that no burst of its own causes the loss. The outcome is that of the trial that
+// passed, or of the one that lost least.
 func (r *runner) verified(ctx context.Context, test Test, t Trial, repetitions int) (bool, Outcome, error) {
 	var best Outcome
 	for i := range 1 + repetitions {
@@ -184,8 +185,8 @@ func (r *runner) verified(ctx context.Context, test Test, t Trial, repetitions i
 	return false, best, nil
 }
 
-// again runs the trial; repetitions of a paced one are even, up to the rate at which that was too
-// much for the tester.
+// again runs the trial; repetitions of a paced one are even, up to the rate at which the tester
+// failed to send evenly.
 func (r *runner) again(ctx context.Context, test Test, t Trial, repetition int) (Outcome, error) {
 	if repetition > 0 && t.Rate > 0 && t.Frames == 0 && t.Then == nil && (r.uneven == 0 || t.Rate < 0.9*r.uneven) {
 		even := t

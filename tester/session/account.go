@@ -13,8 +13,8 @@ import (
 // FormatAccount is the value of Account.Format.
 const FormatAccount = "weir-tester-account/1"
 
-// Account is what became of a run: sent against received, per stream. It is also the document by
-// which two machines bring their halves together (Join).
+// Account is the result of a run: sent against received, per stream. It is also the document by
+// which two machines combine their halves (Join).
 type Account struct {
 	Format  string        `json:"format"`
 	Name    string        `json:"name,omitempty"`
@@ -26,17 +26,17 @@ type Account struct {
 	Streams    []Stream          `json:"streams"`     // by identifier
 	Foreign    uint64            `json:"foreign"`     // frames without a stamp at the receiving ports
 	Unknown    uint64            `json:"unknown"`     // stamped frames of streams that were not announced
-	Refused    uint64            `json:"refused"`     // sent frames that the sending device or its peer did not take
+	Refused    uint64            `json:"refused"`     // sent frames that the sending device or its peer did not accept
 	Dropped    uint64            `json:"dropped"`     // frames that the receiving devices dropped before the analyzer saw them
-	Steal      float64           `json:"steal"`       // share of processor time that the host took away during the run
-	Others     float64           `json:"others"`      // share of processor time that other programs spent in user space during the run
+	Steal      float64           `json:"steal"`       // share of CPU time that the host took away during the run
+	Others     float64           `json:"others"`      // share of CPU time that other programs spent in user space during the run
 	LinkDown   bool              `json:"link_down"`   // a port's link went down during the run
 	Lateness   *hist.Histogram   `json:"lateness_ns"` // between due and sent, of all paced frames
-	Ended      string            `json:"ended"`       // why the generators stopped
+	Ended      string            `json:"ended"`       // reason for the generators' end
 	Stopped    bool              `json:"stopped,omitempty"`
-	// Neighbours is what devices asked for addresses of the streams; nil where none did.
+	// Neighbours counts requests for addresses of the streams; nil without requests.
 	Neighbours *neighbour.Counts `json:"neighbours,omitempty"`
-	// Notes are what a reader must know to judge the figures.
+	// Notes are remarks for interpreting the figures.
 	Notes  []string  `json:"notes,omitempty"`
 	Series []Reading `json:"series,omitempty"`
 	// Captured are the frames around errors, by receiving port; they go to a pcapng file, never
@@ -45,8 +45,8 @@ type Account struct {
 	Captured map[string][]tester.CapturedFrame `json:"-"`
 }
 
-// Stream is one stream's account. Sent is nil where the sender is elsewhere, Received where the
-// receiver is.
+// Stream is one stream's account. Sent is nil if the sender is elsewhere, Received if the receiver
+// is.
 type Stream struct {
 	ID       uint16         `json:"id"`
 	Name     string         `json:"name"`
@@ -55,15 +55,15 @@ type Stream struct {
 	Asked    float64        `json:"asked_frame_rate"` // frame/s; 0 is as fast as possible
 	Sent     *tester.Sent   `json:"sent,omitempty"`
 	Received *tester.Counts `json:"received,omitempty"`
-	// Lost counts sent frames that never arrived, those after the last arrival included. With the
-	// receiver alone it is Received.Lost, which cannot know of those.
+	// Lost counts sent frames that never arrived, including those after the last arrival. With the
+	// receiver alone it is Received.Lost, which excludes frames after the last arrival.
 	Lost uint64 `json:"lost"`
-	// TailLost are those of Lost that were sent after the last frame that arrived.
+	// TailLost counts the frames of Lost that were sent after the last frame that arrived.
 	TailLost uint64 `json:"tail_lost"`
 }
 
-// LossShare is lost over sent, or over what the receiver could know to have been sent; 0 without
-// frames.
+// LossShare returns lost over sent frames; with the receiver alone, over the frames up to the last
+// arrival; 0 without frames.
 func (s Stream) LossShare() float64 {
 	total := s.Lost
 	switch {
@@ -78,8 +78,8 @@ func (s Stream) LossShare() float64 {
 	return float64(s.Lost) / float64(total)
 }
 
-// Rate is the frame rate that the sender achieved, from the first to the last frame; 0 with fewer
-// than two.
+// Rate returns the frame rate that the sender achieved, from the first to the last frame; 0 with
+// fewer than two.
 func (s Stream) Rate() float64 {
 	if s.Sent == nil {
 		return 0
@@ -87,8 +87,8 @@ func (s Stream) Rate() float64 {
 	return rate(s.Sent.Frames, s.Sent.Last-s.Sent.First)
 }
 
-// Arrival is the frame rate at the receiver, from the first to the last arrival; 0 with fewer than
-// two.
+// Arrival returns the frame rate at the receiver, from the first to the last arrival; 0 with fewer
+// than two.
 func (s Stream) Arrival() float64 {
 	if s.Received == nil {
 		return 0

@@ -10,9 +10,9 @@ import (
 	"weir/tester"
 )
 
-// reclock gives the delays their meaning: those of two clocks that are declared synchronised become
-// one-way delays, unless a frame arrived before it was sent. Then the declaration is not true, and
-// they stay relative.
+// reclock defines the meaning of the delays: between two clocks declared synchronised they become
+// one-way delays, unless a frame arrived before it was sent. That refutes the declaration, and they
+// stay relative.
 func (a *Account) reclock() {
 	if a.Clock != OneWay {
 		return
@@ -31,7 +31,7 @@ func (a *Account) reclock() {
 	}
 }
 
-// absolute is a stream's account with delays that count from the stamps.
+// absolute returns a stream's account with delays that count from the stamps.
 func absolute(c tester.Counts) tester.Counts {
 	base := uint64(c.DelayBase)
 	counts := make([]uint64, hist.Buckets)
@@ -48,7 +48,7 @@ func absolute(c tester.Counts) tester.Counts {
 	return c
 }
 
-// clockRemarks explain what the delays mean; declared is what the user said of the clocks.
+// clockRemarks explains the meaning of the delays; declared is the user's declaration.
 func (a Account) clockRemarks(declared Clock) []string {
 	var notes []string
 	negative, ahead := uint64(0), int64(0)
@@ -64,13 +64,13 @@ func (a Account) clockRemarks(declared Clock) []string {
 	case a.Clock == Relative && hasReceiver(a.Streams):
 		notes = append(notes, "the two machines' clocks are not known to be synchronised: delays are relative to the smallest one, not one-way delays")
 	case negative > 0:
-		notes = append(notes, fmt.Sprintf("%d frames arrived before they were sent, by the clocks of two processors: their delay counts as 0", negative))
+		notes = append(notes, fmt.Sprintf("%d frames arrived before they were sent, by the clocks of two CPUs: their delay counts as 0", negative))
 	}
 	return append(notes, coarse(a.Streams)...)
 }
 
-// coarse says how well the percentiles of relative delays are known, where a stream's first frames
-// were slow.
+// coarse states the resolution of percentiles of relative delays if a stream's first frames were
+// slow.
 func coarse(streams []Stream) []string {
 	blur := uint64(0)
 	for _, s := range streams {

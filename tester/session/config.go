@@ -13,20 +13,19 @@ import (
 // Port is a device that the tester may use. Namespace nil is the caller's own; an empty Device is a
 // port elsewhere.
 type Port struct {
-	Name      string // as the specification calls it; empty is the device's name
+	Name      string // name in the specification; empty is the device's name
 	Namespace *netns.Namespace
 	Device    string
-	// Peer is the other end of a veth pair, where it is at hand: a generator that needs it makes
-	// the peer receive for the time of the run. A peer that is a receiving port of the same run
-	// needs no mention.
+	// Peer is the other end of a veth pair, if known: a generator that needs it makes the peer
+	// receive during the run. A peer that is a receiving port of the same run is omitted.
 	Peer *Port
-	CPUs []int // processors for the generator on this port; none leaves it to the scheduler
+	CPUs []int // for the generator on this port; none leaves the choice to the scheduler
 }
 
-// Here says whether the port is on this machine.
+// Here reports whether the port is on this machine.
 func (p Port) Here() bool { return p.Device != "" }
 
-// String is the port as messages name it: "left:tg0", "tg0".
+// String returns the port as in messages: "left:tg0", "tg0".
 func (p Port) String() string {
 	switch {
 	case !p.Here():
@@ -37,18 +36,19 @@ func (p Port) String() string {
 	return p.Device
 }
 
-// Direction is what one generator sends from one port to another. A port that is not here is left
-// to another process: without From nothing is sent, and Schedule only announces the streams;
-// without To nothing is received.
+// Direction is the schedule of one generator from one port to another. A port elsewhere belongs to
+// another process: without From nothing is sent, and Schedule only announces the streams; without
+// To nothing is received.
 //
-// Header addresses that are missing are filled in: the source MAC is the sending device's own, the
+// Missing header addresses are filled in: the source MAC is the sending device's own, the
 // destination MAC that of the next hop towards Header.Destination.
 type Direction struct {
 	From, To Port
 	Schedule tester.Schedule
 }
 
-// Clock says how the sender's and the receiver's clocks relate, and so what a delay means.
+// Clock is the relation of the sender's and the receiver's clocks, which defines the meaning of a
+// delay.
 type Clock string
 
 const (
@@ -64,29 +64,29 @@ const (
 type Config struct {
 	Name         string
 	Directions   []Direction   // stream identifiers are unique over all of them
-	Clock        Clock         // empty: OneWay where both ends are here, Relative otherwise
+	Clock        Clock         // empty: OneWay if both ends are here, Relative otherwise
 	IKnow        bool          // a default route's device may be used
-	Straggle     time.Duration // frames are waited for until none has arrived for so long; 0 is DefaultStraggle
-	Listen       time.Duration // without any sender: how long to receive; 0 is until the context ends
+	Straggle     time.Duration // wait for late frames, from the last arrival; 0 is DefaultStraggle
+	Listen       time.Duration // without any sender: time to receive; 0 is until the context ends
 	Capture      int           // frames to keep around errors, per receiving port; 0 is none
-	Ready        func()        // called when frames can arrive; may be nil
-	Progress     func(Account) // called once a second while the run lasts, never concurrently; may be nil
+	Ready        func()        // called when the receivers are attached; may be nil
+	Progress     func(Account) // called once a second during the run, never concurrently; may be nil
 	Observe      func(Account) // called every ObserveEvery, like Progress; may be nil
 	ObserveEvery time.Duration
 	Engine       Engine // nil is the machine's own: generator and analyzer
 }
 
 const (
-	// DefaultStraggle is how long a run waits for late frames while none arrives. It ends earlier
-	// when every frame has arrived.
+	// DefaultStraggle is the wait for late frames after the last arrival. It ends early when every
+	// frame has arrived.
 	DefaultStraggle = 500 * time.Millisecond
-	// longestStraggle bounds the wait for a device that goes on sending.
+	// longestStraggle bounds the wait for a device that keeps sending.
 	longestStraggle = 10 * time.Second
 )
 
 // Sender is a running generator.
 type Sender interface {
-	// Progress is what has been sent so far.
+	// Progress returns the frames sent so far.
 	Progress() tester.Generation
 	// Wait returns when the schedule has ended.
 	Wait() (tester.Generation, error)
@@ -97,13 +97,13 @@ type Sender interface {
 // Receiver is an attached analyzer.
 type Receiver interface {
 	Snapshot() (tester.Analysis, error)
-	// Captured are the frames kept around errors since the last call, in order of arrival.
+	// Captured returns the frames kept around errors since the last call, in order of arrival.
 	Captured() ([]tester.CapturedFrame, error)
 	// Close detaches the analyzer; nothing is left behind.
 	Close() error
 }
 
-// Reception says what an analyzer is to expect.
+// Reception configures an analyzer.
 type Reception struct {
 	Streams []uint16 // announced identifiers
 	Capture bool     // keep frames around errors

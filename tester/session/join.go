@@ -9,8 +9,8 @@ import (
 	"weir/tester/neighbour"
 )
 
-// Join makes one account of a sender's and a receiver's. With clock empty or Relative the delays
-// are relative to the smallest one; OneWay is the user's word that the two clocks were
+// Join combines the accounts of a sender and a receiver. With clock empty or Relative the delays
+// are relative to the smallest one; OneWay is the user's declaration that the two clocks were
 // synchronised.
 func Join(sender, receiver Account, clock Clock) (Account, error) {
 	for _, a := range []Account{sender, receiver} {
@@ -53,7 +53,7 @@ func has(a Account, is func(Stream) bool) bool {
 }
 
 // match pairs the streams of the two accounts by their identifiers. Streams that only the receiver
-// knows are left out and noted: they came from elsewhere.
+// knows came from elsewhere: they are omitted and noted.
 func (a *Account) match(sender, receiver Account) {
 	arrived := map[uint16]Stream{}
 	for _, s := range receiver.Streams {
@@ -78,9 +78,9 @@ func (a *Account) match(sender, receiver Account) {
 	}
 }
 
-// Check says whether the account can be believed: an error of status Failed where frames were sent
-// and a whole stream never arrived, nothing at all arrived where only the receiver is here, or
-// several senders used one identifier. A rate that fell short, or late frames, are only noted.
+// Check verifies the account. It returns an error of status Failed if a whole stream was lost, a
+// lone receiver received nothing, or several senders used one identifier. A low rate and late
+// frames are only noted.
 func (a Account) Check() error {
 	if err := a.silent(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (a Account) Check() error {
 	return nil
 }
 
-// silent is the error of a receiver that has not received one stamped frame.
+// silent returns the error of a receiver without any stamped frame.
 func (a Account) silent() error {
 	if len(a.Streams) == 0 {
 		return nil

@@ -10,27 +10,27 @@ import (
 	"weir/tester"
 )
 
-// Kept is the machine's engine with analyzers that stay attached from run to run: attaching makes
-// some network cards lose their link, and a benchmark has many runs. Runs must use ever new stream
-// identifiers. The zero value is ready; Close it. Account.Foreign and Unknown then count from the
-// attaching on. It is not safe for concurrent use.
+// Kept is the machine's engine with analyzers that stay attached from run to run: some network
+// cards lose their link when a program is attached, and a benchmark has many runs. Each run must
+// use new stream identifiers. The zero value is ready; the caller must Close it. Account.Foreign
+// and Unknown count from the attachment on. It is not safe for concurrent use.
 type Kept struct {
 	machine
 	open map[string]*kept // by port
 }
 
-// kept is an analyzer that outlives its runs, with the identifiers it knows and those that were
-// used.
+// kept is an analyzer that outlives its runs, with its announced identifiers and the used ones.
 type kept struct {
 	Receiver
 	known, used []uint16
 }
 
-// block is how many identifiers an analyzer is told at once: few enough for a quick snapshot.
+// block is the number of identifiers announced to an analyzer at once: few enough for a quick
+// snapshot.
 const block = 16
 
-// Receive returns the port's analyzer if it knows the streams and has not seen them yet, or
-// attaches a new one.
+// Receive returns the port's analyzer if the streams are announced and unused, or attaches a new
+// one.
 func (k *Kept) Receive(to Port, expect Reception) (Receiver, error) {
 	name := to.String()
 	if have := k.open[name]; have != nil {
@@ -69,7 +69,7 @@ func (k *kept) fresh(streams []uint16) bool {
 	return true
 }
 
-// Send is the machine's.
+// Send starts the machine's generator.
 func (k *Kept) Send(ctx context.Context, from Port, schedule tester.Schedule) (Sender, error) {
 	return k.machine.Send(ctx, from, schedule)
 }

@@ -11,18 +11,18 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// links watches the carrier of the ports while a run lasts.
+// links watches the carrier of the ports during a run.
 type links struct {
 	quit chan struct{}
 	done chan struct{}
-	gone chan error // the first device that vanished, or went to another namespace
+	gone chan error // the first device that vanished, or moved to another namespace
 	once sync.Once
 	// notes is written by the watching goroutine until done is closed.
 	notes []string
 	down  bool // some link went down
 }
 
-// LookAgain is how often the ports are looked at.
+// LookAgain is the polling interval of the ports' links.
 const LookAgain = 100 * time.Millisecond
 
 func watch(ports []Port, began time.Time) *links {
@@ -54,7 +54,7 @@ func (l *links) look(ports []Port, began time.Time) {
 			}
 			device, err := conn.Device(ports[i].Device)
 			if err != nil {
-				device, err = conn.Device(ports[i].Device) // the kernel may have been asked in the middle of a change
+				device, err = conn.Device(ports[i].Device) // a dump may be inconsistent during a change, so query again
 			}
 			if err != nil {
 				l.vanish(ports[i], time.Since(began), err)
@@ -72,20 +72,20 @@ func (l *links) look(ports []Port, began time.Time) {
 		select {
 		case <-ticker.C:
 		case <-l.quit:
-			last = true // one look more, for what happened since the one before
+			last = true // one last look, for changes since the previous one
 		}
 	}
 }
 
-// vanish says that a port's device is not there any more: no figure of the run means anything.
+// vanish records that a port's device is gone: no figure of the run is valid.
 func (l *links) vanish(port Port, after time.Duration, err error) {
 	select {
-	case l.gone <- fault.New(fault.Failed, "see what removed the device, and run it again", "port %s was there no more %.1f s into the run: %w", port, after.Seconds(), err):
+	case l.gone <- fault.New(fault.Failed, "find the cause of the device's removal, and repeat the run", "port %s disappeared %.1f s into the run: %w", port, after.Seconds(), err):
 	default:
 	}
 }
 
-// vanished is the error of a device that is not there any more, or nil; it ends the watch.
+// vanished ends the watch and returns the error of a device that is gone, or nil.
 func (l *links) vanished() error {
 	l.stop()
 	select {
@@ -96,14 +96,14 @@ func (l *links) vanished() error {
 	}
 }
 
-// stop ends the watch and returns what it saw.
+// stop ends the watch and returns its notes.
 func (l *links) stop() []string {
 	l.once.Do(func() { close(l.quit) })
 	<-l.done
 	return l.notes
 }
 
-// wentDown says whether any link did; it ends the watch.
+// wentDown ends the watch and reports whether any link went down.
 func (l *links) wentDown() bool {
 	l.stop()
 	return l.down

@@ -13,8 +13,8 @@ import (
 	"weir/kernel/ethtool"
 )
 
-// load is what the processors had done when a run began: jiffies in total, stolen, and of programs
-// in user space (proc(5), /proc/stat), and the user time of this process.
+// load holds the CPU counters at the start of a run: jiffies in total, stolen, and of programs in
+// user space (proc(5), /proc/stat), and the user time of this process.
 type load struct {
 	total, stolen, user uint64
 	own                 time.Duration
@@ -55,11 +55,11 @@ func readLoad(stat string) (l load) {
 // jiffy is the unit of /proc/stat (USER_HZ, 100 on all architectures that Weir runs on).
 const jiffy = 10 * time.Millisecond
 
-// fewJiffies are too few to tell shares from.
+// fewJiffies are too few for a meaningful share.
 const fewJiffies = 40
 
-// others is the share of processor time since l that other programs spent in user space; 0 over a
-// span too short to tell.
+// others returns the share of CPU time since l that other programs spent in user space; 0 over
+// too short a span.
 func (l load) others() float64 {
 	now := startLoad()
 	if now.total < l.total+fewJiffies {
@@ -69,7 +69,7 @@ func (l load) others() float64 {
 	return max(float64(foreign)/float64(time.Duration(now.total-l.total)*jiffy), 0)
 }
 
-// steal is the share of processor time since l that the host gave to others.
+// steal returns the share of CPU time since l that the host gave to others.
 func (l load) steal() float64 {
 	now := startLoad()
 	if now.total <= l.total {
@@ -97,8 +97,8 @@ func (s *Session) startDrops() drops {
 	return d
 }
 
-// count adds the receive counters that stand for frames lost before XDP. A device without such
-// statistics counts as 0.
+// count adds the receive counters of frames lost before XDP. A device without such statistics
+// counts as 0.
 func (d drops) count() (total uint64) {
 	for _, port := range d.ports {
 		stats, err := ethtool.Stats(port.Namespace, port.Device)
@@ -114,8 +114,8 @@ func (d drops) count() (total uint64) {
 	return total
 }
 
-// missed says whether a driver's counter is one of frames dropped at reception for want of room or
-// memory.
+// missed reports whether a driver's counter is one of frames dropped at reception for lack of space
+// or memory.
 func missed(name string) bool {
 	if !strings.HasPrefix(name, "rx") || strings.Contains(name, "xdp") {
 		return false

@@ -14,7 +14,7 @@ import (
 // machine is the engine of this machine: BPF generators and analyzers.
 type machine struct{}
 
-// real marks the engines that use devices, whose ports must be checked first.
+// real marks the engines that use devices: their ports must be checked first.
 func (machine) real() {}
 
 func (machine) Send(ctx context.Context, from Port, schedule tester.Schedule) (Sender, error) {
@@ -24,7 +24,7 @@ func (machine) Send(ctx context.Context, from Port, schedule tester.Schedule) (S
 	}
 	running, err := generator.Start(ctx, port, schedule)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Failed, "run 'weir doctor' to see what this kernel can do")
+		return nil, fault.Wrap(err, fault.Failed, "run 'weir doctor' to list this kernel's features")
 	}
 	return running, nil
 }
@@ -32,7 +32,7 @@ func (machine) Send(ctx context.Context, from Port, schedule tester.Schedule) (S
 func (machine) Receive(to Port, expect Reception) (Receiver, error) {
 	a, err := analyzer.Attach(to.Namespace, to.Device, analyzer.Options{Streams: expect.Streams, Capture: expect.Capture, Relative: expect.Relative})
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Failed, "run 'weir doctor' to see what this kernel can do")
+		return nil, fault.Wrap(err, fault.Failed, "run 'weir doctor' to list this kernel's features")
 	}
 	return a, nil
 }

@@ -8,8 +8,8 @@ import (
 	"weir/tester/neighbour"
 )
 
-// answer has every port here answer for the addresses of its streams. The run's own MAC addresses
-// are resolved by then.
+// answer makes every local port answer for the addresses of its streams. The run's own MAC
+// addresses are already resolved.
 func (s *Session) answer() error {
 	sets, ports := map[string]*neighbour.Set{}, map[string]Port{}
 	for _, d := range s.config.Directions {
@@ -42,7 +42,7 @@ func (s *Session) answer() error {
 	return nil
 }
 
-// neighbours is what the ports were asked for; nil without any question.
+// neighbours returns the requests received by the ports; nil without any.
 func (s *Session) neighbours() *neighbour.Counts {
 	var all []*neighbour.Counts
 	for _, r := range s.responders {
@@ -52,7 +52,7 @@ func (s *Session) neighbours() *neighbour.Counts {
 	return neighbour.Sum(all...)
 }
 
-// neighbourRemarks say what of the loss may be due to neighbours that were asked for.
+// neighbourRemarks reports losses that neighbour resolution may have caused.
 func (a Account) neighbourRemarks() []string {
 	n := a.Neighbours
 	if n == nil {

@@ -17,14 +17,14 @@ type Session struct {
 	config    Config
 	receivers map[string]Receiver // by port
 	order     []string            // receiving ports in the order of the directions
-	ports     []Port              // every port here, once
+	ports     []Port              // every local port, once
 	notes     []string
 
 	responders []*neighbour.Responder
 }
 
-// Open checks the ports, fills in missing addresses and attaches the analyzers. Close it, whatever
-// becomes of the run.
+// Open checks the ports, fills in missing addresses and attaches the analyzers. The caller must
+// Close the session.
 func Open(ctx context.Context, config Config) (*Session, error) {
 	if len(config.Directions) == 0 {
 		return nil, fault.New(fault.Usage, "name a port to send from or to receive on", "nothing to send and nothing to receive")

@@ -18,14 +18,14 @@ import (
 	"weir/tester/generator"
 )
 
-// CheckPort refuses a port that cannot carry a test, or must not: without iKnow one whose device a
-// default route leaves through.
+// CheckPort rejects a port that cannot carry a test, and without iKnow also a device with a default
+// route.
 func CheckPort(port Port, iKnow bool) error {
 	_, err := checkPort(port, 0, iKnow)
 	return err
 }
 
-// checkPort refuses a port that cannot carry the test, or must not.
+// checkPort rejects a port that cannot carry the test, or must not.
 func checkPort(port Port, sizes int, iKnow bool) (rtnl.Device, error) {
 	conn, err := rtnl.Open(port.Namespace)
 	if err != nil {
@@ -45,8 +45,8 @@ func checkPort(port Port, sizes int, iKnow bool) (rtnl.Device, error) {
 		return device, fault.New(fault.Usage, "use a device of the test network, or add --i-know if this is one",
 			"port %s carries a default route: test traffic there may reach other people's networks", port)
 	case len(outside(port.CPUs)) > 0:
-		return device, fault.New(fault.Usage, fmt.Sprintf("use some of %v", generator.Processors(generator.Port{})),
-			"port %s: the generator may not use the processors %v, or there are none such", port, outside(port.CPUs))
+		return device, fault.New(fault.Usage, fmt.Sprintf("use some of %v", generator.CPUs(generator.Port{})),
+			"port %s: the generator may not use the CPUs %v, or there are none such", port, outside(port.CPUs))
 	case !device.Up:
 		return device, fault.New(fault.Failed, fmt.Sprintf("run 'ip %slink set %s up'", inNamespace(port), port.Device),
 			"port %s is down", port)
@@ -62,13 +62,13 @@ func checkPort(port Port, sizes int, iKnow bool) (rtnl.Device, error) {
 	return device, nil
 }
 
-// outside are the processors that this process may not use.
+// outside lists the CPUs that this process may not use.
 func outside(cpus []int) []int {
-	allowed := generator.Processors(generator.Port{})
+	allowed := generator.CPUs(generator.Port{})
 	return slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool { return slices.Contains(allowed, cpu) })
 }
 
-// tagSize is an 802.1Q tag, which an MTU does not count.
+// tagSize is an 802.1Q tag, which is not part of an MTU.
 const tagSize = 4
 
 func inNamespace(port Port) string {
@@ -78,7 +78,7 @@ func inNamespace(port Port) string {
 	return "-n " + port.Namespace.Name + " "
 }
 
-// elsewhere advises where a device that was not found may be.
+// elsewhere hints at the place of a missing device.
 func elsewhere(port Port) string {
 	names, err := netns.List("")
 	if err != nil {
@@ -114,8 +114,8 @@ func holds(namespace, device string) bool {
 	return err == nil
 }
 
-// address fills in the MAC and IP addresses that the schedule leaves open, and notes what was
-// assumed.
+// address fills in the MAC and IP addresses that the schedule leaves open, and notes its
+// assumptions.
 func address(ctx context.Context, d *Direction, from, to rtnl.Device) (notes []string, err error) {
 	resolved := map[string][]byte{}
 	d.Schedule.Streams = slices.Clone(d.Schedule.Streams)
@@ -157,8 +157,8 @@ var (
 	benchDestination = map[int]netip.Addr{4: netip.MustParseAddr("198.19.0.1"), 6: netip.MustParseAddr("2001:2:0:1::1")}
 )
 
-// addresses replaces unspecified addresses by those of the ports, and notes where a port has none.
-// The address of a port that is elsewhere cannot be known.
+// addresses replaces unspecified addresses by those of the ports, and notes a port without one. The
+// address of a remote port is unknown.
 func addresses(d *Direction, h *tester.Header) (note string, err error) {
 	family := 4
 	if h.Source.Is6() || h.Destination.Is6() {
@@ -190,7 +190,7 @@ func addresses(d *Direction, h *tester.Header) (note string, err error) {
 	return note, nil
 }
 
-// destination is the MAC of the next hop; without a route it is the receiving port's own, as over a
+// destination returns the MAC of the next hop; without a route the receiving port's own, as over a
 // cable or a bridge.
 func destination(ctx context.Context, d *Direction, h *tester.Header, to rtnl.Device) ([]byte, string, error) {
 	mac, err := nexthop.Resolve(ctx, d.From.Namespace, d.From.Device, h.Destination)
@@ -206,7 +206,7 @@ func destination(ctx context.Context, d *Direction, h *tester.Header, to rtnl.De
 	return nil, "", err
 }
 
-// checkSchedule refuses what no generator can do.
+// checkSchedule rejects schedules that no generator supports.
 func checkSchedule(directions []Direction) error {
 	seen := map[uint16]bool{}
 	sending := map[string]bool{}
@@ -216,7 +216,7 @@ func checkSchedule(directions []Direction) error {
 		}
 		key := d.From.String() + " to " + d.To.String()
 		if d.From.Here() && sending[key] {
-			return fault.New(fault.Usage, "write its streams from one port: they are spread over its processors", "two generators are to send from %s", key)
+			return fault.New(fault.Usage, "write its streams from one port: they are spread over its CPUs", "two generators are to send from %s", key)
 		}
 		sending[key] = true
 		if d.From.Here() && d.Schedule.Duration <= 0 {

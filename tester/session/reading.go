@@ -46,8 +46,8 @@ func (r *running) reading() error {
 	return nil
 }
 
-// meanSince is the mean delay of the frames between two looks. With two clocks it counts from the
-// smallest delay so far, which may have become smaller between them.
+// meanSince returns the mean delay of the frames between two readings. With two clocks it counts
+// from the smallest delay so far, which may decrease between them.
 func meanSince(was, is *tester.Counts) float64 {
 	n, before := is.Delay.Count(), was.Delay.Count()
 	if n <= before {
@@ -64,8 +64,7 @@ func frames(s *tester.Sent) uint64 {
 	return s.Frames
 }
 
-// capture takes over the captured frames, up to the configured number per port; the first ones
-// count.
+// capture stores the captured frames, the first ones of each port up to the configured number.
 func (r *running) capture() error {
 	if r.config.Capture == 0 {
 		return nil

@@ -56,8 +56,8 @@ func newCable(t *testing.T) *cable {
 	return c
 }
 
-// config sends n frames of each stream, by number, so that a busy machine changes nothing in the
-// counts.
+// config sends n frames of each stream, by number, so that the counts do not depend on the
+// machine's load.
 func (c *cable) config(n uint64, headers ...tester.Header) session.Config {
 	schedule := tester.Schedule{Duration: 5 * time.Second, Policy: tester.CatchUp}
 	for i, h := range headers {
@@ -101,8 +101,8 @@ func TestEveryFrameIsAccountedForAndNothingStaysAttached(t *testing.T) {
 		if s.Sent.Frames != want || s.Received.Received != want || s.Lost != 0 || s.Received.PayloadErrors != 0 {
 			t.Errorf("stream %d: sent %d, received %d, lost %d, payload errors %d; want %d sent and received", s.ID, s.Sent.Frames, s.Received.Received, s.Lost, s.Received.PayloadErrors, want)
 		}
-		// The clocks of a test kernel's processors differ by some microseconds: a frame may arrive
-		// before it was sent.
+		// The clocks of a test kernel's CPUs differ by some microseconds: a frame may arrive before
+		// it was sent.
 		if s.Received.Delay.Count() != want {
 			t.Errorf("stream %d: %d delays from %d ns", s.ID, s.Received.Delay.Count(), s.Received.DelayMin)
 		}
@@ -185,7 +185,7 @@ func TestALinkThatGoesDownIsNoticed(t *testing.T) {
 			if err := c.r.SetDown("tg1"); err != nil {
 				t.Error(err)
 			}
-		case down && time.Since(since) > 3*session.LookAgain: // the watch looks at least once
+		case down && time.Since(since) > 3*session.LookAgain: // the watch polls at least once
 			cancel()
 		}
 	}
@@ -216,7 +216,7 @@ func TestADeviceThatVanishesIsAnError(t *testing.T) {
 	}
 	began := time.Now()
 	_, err := session.Run(context.Background(), config)
-	if fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "was there no more") {
+	if fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "disappeared") {
 		t.Errorf("%v, want an error that names the device", err)
 	}
 	if time.Since(began) > 50*time.Second {

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// realtimePriority is above everything that does not ask for real time, and below the kernel's own
+// realtimePriority is above every program without real-time priority, and below the kernel's own
 // threads (50).
 const realtimePriority = 20
 
-// Realtime runs every thread of this process, and those to come, before all others (SCHED_FIFO),
-// until Ordinary or for as long as the process lives. A generator that sleeps between frames is
-// then woken in time on a machine that others use. One that never sleeps gains little: the kernel
-// gives 5 % of each processor to the others all the same.
+// Realtime runs every thread of this process, present and future, before all others (SCHED_FIFO),
+// until Ordinary or the end of the process. A generator that sleeps between frames is then woken on
+// time on a shared machine. One that never sleeps gains little: the kernel still gives 5 % of each
+// CPU to the others.
 func Realtime() error {
 	if err := schedule(&unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: realtimePriority}); err != nil {
 		return fmt.Errorf("run in real time: %w", err)
@@ -26,7 +26,7 @@ func Realtime() error {
 	return nil
 }
 
-// Ordinary takes Realtime back.
+// Ordinary reverts Realtime.
 func Ordinary() error {
 	if err := schedule(&unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}); err != nil {
 		return fmt.Errorf("end real time: %w", err)
@@ -34,7 +34,7 @@ func Ordinary() error {
 	return nil
 }
 
-// schedule gives every thread a policy; threads to come inherit it.
+// schedule gives every thread a policy; future threads inherit it.
 func schedule(attr *unix.SchedAttr) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {

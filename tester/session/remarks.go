@@ -10,11 +10,11 @@ import (
 	"weir/internal/fault"
 )
 
-// Shortfall is the share of the asked rate below which a run says that the machine could not send
-// it.
+// Shortfall is the share of the requested rate below which a run reports that the machine could not
+// send it.
 const Shortfall = 0.99
 
-// remarks are what a reader must know to judge the account.
+// remarks lists notes for interpreting the account.
 func (a Account) remarks(config Config) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -38,13 +38,13 @@ func (a Account) remarks(config Config) []string {
 		note("no frame of %s arrived: %s", few(silent), tryUnheard)
 	}
 	if asked > 0 && !a.Stopped {
-		note("this machine sent %.0f frame/s where %.0f were asked for: frames that were never sent are not lost frames", achieved, asked)
+		note("this machine sent %.0f frame/s instead of the requested %.0f: frames that were never sent are not lost frames", achieved, asked)
 	}
 	if late+skipped > 0 {
 		note("%d frames left late and %d were left out because their time had passed", late, skipped)
 	}
 	if a.Refused > 0 {
-		note("the sending devices or their veth peers had no room for %d frames: they count as sent and as lost", a.Refused)
+		note("the sending devices or their veth peers did not accept %d frames: they count as sent and as lost", a.Refused)
 	}
 	if a.Dropped > 0 {
 		note("the receiving devices dropped %d frames before the analyzer saw them: this loss is the tester's, not the path's", a.Dropped)
@@ -58,7 +58,7 @@ func (a Account) remarks(config Config) []string {
 	return notes
 }
 
-// oddities are what no path does to frames, and what a loss is made of.
+// oddities lists events that no path causes, and kinds of loss.
 func (a Account) oddities() (notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, s := range a.Streams {
@@ -67,19 +67,19 @@ func (a Account) oddities() (notes []string) {
 			continue
 		}
 		if c.Restarts == 1 {
-			note("the sender of %s began again: loss is of the frames since then; %d distinct frames came before", s.Name, c.Earlier)
+			note("the sender of %s restarted: loss counts the frames since then; %d distinct frames came before", s.Name, c.Earlier)
 		}
 		if c.Misnumbered > 0 {
 			note("%d frames of %s carried sequence numbers that were not theirs: their own count as lost", c.Misnumbered, s.Name)
 		}
 		if c.OutOfWindow > 0 {
-			note("%d frames of %s arrived more than %d numbers late: whether as copies or for the first time cannot be told; where it was the first time they are among the lost", c.OutOfWindow, s.Name, outOfWindow)
+			note("%d frames of %s arrived more than %d numbers late: the analyzer cannot distinguish duplicates from first arrivals, which count as lost", c.OutOfWindow, s.Name, outOfWindow)
 		}
 		if c.HeaderErrors > 0 {
 			note("%d frames of %s had a wrong IPv4 header checksum, which a router would drop: they count as lost", c.HeaderErrors, s.Name)
 		}
-		if len(notes) > most {
-			return append(notes[:most], "and more of this kind")
+		if len(notes) > maxNotes {
+			return append(notes[:maxNotes], "and more of this kind")
 		}
 	}
 	return notes
@@ -87,7 +87,7 @@ func (a Account) oddities() (notes []string) {
 
 const (
 	outOfWindow = 127 * 64 // analyzer.Window
-	most        = 8        // notes of one kind
+	maxNotes    = 8        // notes of one kind
 )
 
 const tryUnheard = "is the destination MAC the next hop's, does the device under test forward, " +
@@ -113,26 +113,26 @@ func unstamped(config Config) bool {
 	return false
 }
 
-// Unheard says that frames were sent and not one arrived.
+// Unheard reports that frames were sent and none arrived.
 func (s Stream) Unheard() bool {
 	return s.Sent != nil && s.Received != nil && s.Sent.Frames > 0 && s.Received.Received == 0
 }
 
-// Slow says that the sender fell short of the asked rate. A handful of frames says nothing about a
-// rate.
+// Slow reports that the sender fell short of the requested rate. It requires a minimum number of
+// frames.
 func (s Stream) Slow() bool {
 	const enough = 100
 	return s.Sent != nil && s.Asked > 0 && s.Sent.Frames+s.Sent.Skipped >= enough && s.Rate() < Shortfall*s.Asked
 }
 
-// short says that so few of the frames that were asked for were sent that the stream is another
-// one. Of a stream that is over at once only frames that were left out say so.
+// short reports that too few frames were sent for the requested stream. If the stream ended at
+// once, only skipped frames show that.
 func (s Stream) short() bool {
 	return s.Slow() && (s.Sent.Skipped > 0 || s.Sent.Last-s.Sent.First >= time.Second)
 }
 
-// Short is the error of a machine that could not send what was asked of it: figures at another rate
-// than that are no answer.
+// Short returns the error of a machine that could not send the requested rate: figures at another
+// rate are no answer.
 func (a Account) Short() error {
 	var asked, achieved float64
 	for _, s := range a.Streams {
@@ -143,15 +143,15 @@ func (a Account) Short() error {
 	if asked == 0 || a.Stopped {
 		return nil
 	}
-	return fault.New(fault.Testbed, "ask for less, or give the generator more processors, another device or a larger --batch",
-		"this machine sent %.0f frame/s where %.0f were asked for: it cannot support the measurement", achieved, asked)
+	return fault.New(fault.Testbed, "ask for less, or give the generator more CPUs, another device or a larger --batch",
+		"this machine sent %.0f frame/s instead of the requested %.0f: it cannot support the measurement", achieved, asked)
 }
 
-// few names some of many.
+// few lists the first names.
 func few(names []string) string {
-	const most = 4
-	if len(names) <= most {
+	const maxNames = 4
+	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more streams", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more streams", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }

@@ -15,8 +15,8 @@ import (
 	"weir/tester/session"
 )
 
-// A router that the kernel makes asks for hosts behind the receiving port, which has no address at
-// all: only the tester can answer.
+// A router made of a kernel resolves hosts behind the receiving port, which has no address: only
+// the tester can answer.
 func TestARouterFindsTheHostsOfTheStreams(t *testing.T) {
 	left, dut, right := testutil.Namespace(t, "left"), testutil.Namespace(t, "dut"), testutil.Namespace(t, "right")
 	l, d, r := open(t, left), open(t, dut), open(t, right)

@@ -17,7 +17,7 @@ import (
 type running struct {
 	*Session
 	began   time.Time
-	senders []Sender // by direction; nil where the sender is elsewhere
+	senders []Sender // by direction; nil for a remote sender
 	links   *links
 
 	mu   sync.Mutex // guards sent
@@ -31,8 +31,8 @@ type running struct {
 	drops drops
 }
 
-// Run sends the schedules and returns the account. A cancelled ctx ends the run early; the account
-// then says so.
+// Run sends the schedules and returns the account. A cancelled ctx ends the run early and sets
+// Stopped.
 func (s *Session) Run(ctx context.Context) (Account, error) {
 	n := len(s.config.Directions)
 	r := &running{Session: s, began: time.Now(), senders: make([]Sender, n), sent: make([]tester.Generation, n), last: map[uint16]Stream{}}
@@ -71,7 +71,7 @@ func (s *Session) Run(ctx context.Context) (Account, error) {
 	return account, nil
 }
 
-// start starts every generator. The channel gives the first error, or closes when all have ended.
+// start starts every generator. The channel yields the first error, or closes when all have ended.
 func (r *running) start(ctx context.Context) (<-chan error, error) {
 	var wait sync.WaitGroup
 	ended := make(chan error, len(r.senders))
@@ -111,7 +111,7 @@ func (r *running) halt() {
 	}
 }
 
-// sends says whether any generator is here.
+// sends reports whether any generator is here.
 func (r *running) sends() bool {
 	return slices.ContainsFunc(r.senders, func(s Sender) bool { return s != nil })
 }
@@ -149,7 +149,7 @@ func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool,
 			return stopped, err
 		case err := <-r.links.gone:
 			r.halt()
-			for r.sends() { // generators end; what they say of a device that is gone matters no more
+			for r.sends() { // generators end; their errors about a vanished device do not matter any more
 				if _, more := <-ended; !more {
 					break
 				}
@@ -179,8 +179,8 @@ func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool,
 	}
 }
 
-// straggle waits until every frame has arrived, or until none has for as long as the configuration
-// says: a device with long queues goes on for a while. It ends at longest in any case.
+// straggle waits until every frame has arrived, or until none has for the configured time: a device
+// with long queues delivers late. It ends at longestStraggle in any case.
 func (r *running) straggle() {
 	if !r.sends() || len(r.receivers) == 0 {
 		return
@@ -217,7 +217,7 @@ func (a Account) received() (n uint64) {
 	return n
 }
 
-// complete says that nothing is missing any more.
+// complete reports that every frame has arrived.
 func (a Account) complete() bool {
 	return !slices.ContainsFunc(a.Streams, func(s Stream) bool { return s.Received != nil && s.Lost > 0 })
 }

@@ -37,7 +37,7 @@ func TestLossIsWhatWasSentAndNeverArrived(t *testing.T) {
 		switch {
 		case stream == 1 && sequence == 3: // in the middle: the receiver sees it
 			return 0
-		case stream == 1 && sequence >= 95: // at the end: only the sender knows
+		case stream == 1 && sequence >= 95: // at the end: only the sender sees it
 			return 0
 		case stream == 1 && sequence == 7:
 			return 2
@@ -72,7 +72,7 @@ func TestARateThatTheMachineCannotSendIsNoLoss(t *testing.T) {
 	if a.Streams[0].Lost != 0 {
 		t.Errorf("%d frames lost", a.Streams[0].Lost)
 	}
-	wantNote(t, a, "sent 1000 frame/s where 2000 were asked for")
+	wantNote(t, a, "sent 1000 frame/s instead of the requested 2000")
 	wantNote(t, a, "3 frames left late")
 }
 

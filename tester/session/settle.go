@@ -13,14 +13,14 @@ import (
 	"weir/tester"
 )
 
-// account joins what the generators and the analyzers say at this moment.
+// account joins the present counts of generators and analyzers.
 func (r *running) account() (Account, error) {
 	a := Account{
 		Format: FormatAccount, Name: r.config.Name, Started: r.began, Elapsed: time.Since(r.began), Clock: r.config.Clock,
 		Epoch:      epoch(),
 		Mechanisms: map[string]string{}, Series: r.past, Lateness: &hist.Histogram{},
 	}
-	found := map[string]map[uint16]tester.Counts{} // by receiving port: each analyzer knows its own streams alone
+	found := map[string]map[uint16]tester.Counts{} // by receiving port: each analyzer counts its own streams only
 	for _, name := range r.order {
 		analysis, err := r.receivers[name].Snapshot()
 		if err != nil {
@@ -52,7 +52,7 @@ func (r *running) account() (Account, error) {
 	return a, nil
 }
 
-// epoch is the wall-clock time of CLOCK_MONOTONIC's zero; the zero time where the clock cannot be
+// epoch returns the wall-clock time of CLOCK_MONOTONIC's zero; the zero time if the clock cannot be
 // read.
 func epoch() time.Time {
 	var monotonic unix.Timespec
@@ -62,7 +62,7 @@ func epoch() time.Time {
 	return time.Now().Add(-time.Duration(monotonic.Nano()))
 }
 
-// join lists the ways in which generators ended, each once.
+// join lists the end reasons of the generators, each once.
 func join(have, next string) string {
 	switch {
 	case have == "" || have == next:
@@ -73,7 +73,7 @@ func join(have, next string) string {
 	return have + ", " + next
 }
 
-// generation is what direction i has sent; false where the sender is elsewhere.
+// generation returns the account of direction i's generator; false if the sender is remote.
 func (r *running) generation(i int) (tester.Generation, bool) {
 	if r.senders[i] == nil {
 		return tester.Generation{}, false
@@ -87,7 +87,7 @@ func (r *running) generation(i int) (tester.Generation, bool) {
 	return r.senders[i].Progress(), true
 }
 
-// combine is one stream's account from both ends, as far as they are here.
+// combine builds one stream's account from its local ends.
 func combine(d Direction, stream tester.Stream, generation tester.Generation, sending bool, found map[uint16]tester.Counts) Stream {
 	s := Stream{ID: stream.ID, Name: stream.Name, From: d.From.String(), To: d.To.String(), Asked: Asked(stream)}
 	if s.Name == "" {
@@ -111,7 +111,7 @@ func combine(d Direction, stream tester.Stream, generation tester.Generation, se
 	return s
 }
 
-// unannounced are streams that a receiver without a specification has seen.
+// unannounced lists the streams seen by a receiver without a specification.
 func unannounced(d Direction, found map[uint16]tester.Counts) []Stream {
 	var streams []Stream
 	for id := range uint16(tester.MaxStreams) {
@@ -124,12 +124,12 @@ func unannounced(d Direction, found map[uint16]tester.Counts) []Stream {
 	return streams
 }
 
-// SequenceBits is the part of a sequence number that counts; the bits above it are the stream's
-// identifier.
+// SequenceBits is the length of the counting part of a sequence number; the bits above it are the
+// stream's identifier.
 const SequenceBits = 48
 
-// lose sets Lost and TailLost. What arrived too late to be told from a duplicate is lost (RFC
-// 7680's threshold). Of a sender that began again only the frames since then count.
+// lose sets Lost and TailLost. An arrival outside the window counts as lost (RFC 7680's threshold).
+// After a restart of the sender only later frames count.
 func (s *Stream) lose() {
 	if s.Received == nil {
 		return
@@ -146,7 +146,7 @@ func (s *Stream) lose() {
 	s.TailLost = min(s.Lost, s.Sent.Frames-min(seen, s.Sent.Frames))
 }
 
-// Asked is the frame rate that a stream asks for in frame/s; 0 is as fast as possible.
+// Asked returns the requested frame rate of a stream in frame/s; 0 is as fast as possible.
 func Asked(s tester.Stream) float64 {
 	if s.Gap <= 0 {
 		return 0

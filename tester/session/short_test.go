@@ -11,8 +11,8 @@ import (
 	"weir/tester/session"
 )
 
-// A machine that sends a part of what it is asked for measures something else. What is over at once
-// says so by the frames that were left out alone.
+// A machine that sends only a part of the requested frames measures something else. For streams
+// that end at once, only skipped frames show that.
 func TestAMachineThatCannotSendWhatIsAskedSupportsNoMeasurement(t *testing.T) {
 	for _, test := range []struct {
 		name            string

@@ -11,8 +11,7 @@ import (
 	"weir/tester/session"
 )
 
-// wire is a simulated engine: what a sender sends arrives at the receiver, but for what path takes
-// away.
+// wire is a simulated engine: sent frames arrive at the receiver, except those that path removes.
 type wire struct {
 	mu       sync.Mutex
 	counts   map[uint16]*tester.Counts
@@ -57,7 +56,7 @@ func (w *wire) Send(_ context.Context, _ session.Port, schedule tester.Schedule)
 	return s, nil
 }
 
-// arrive counts as an analyzer does, for a path that keeps the order.
+// arrive counts like an analyzer, for a path that keeps the order.
 func (w *wire) arrive(stream uint16, sequence uint64) {
 	copies := 1
 	if w.path != nil {

@@ -14,20 +14,22 @@ import (
 	"weir/tester/session"
 )
 
-// told is an engine whose analyzer says what a test wants.
-type told struct {
+// scripted is an engine with an analyzer that returns a test's counts.
+type scripted struct {
 	wire
 	counts []tester.Counts
 }
 
-func (e *told) Receive(session.Port, session.Reception) (session.Receiver, error) { return e, nil }
+func (e *scripted) Receive(session.Port, session.Reception) (session.Receiver, error) { return e, nil }
 
-func (e *told) Snapshot() (tester.Analysis, error) { return tester.Analysis{Streams: e.counts}, nil }
+func (e *scripted) Snapshot() (tester.Analysis, error) {
+	return tester.Analysis{Streams: e.counts}, nil
+}
 
 func toldConfig(counts tester.Counts) session.Config {
 	c := config(nil, stream(1, 100))
 	counts.Stream = 1
-	c.Engine = &told{counts: []tester.Counts{counts}}
+	c.Engine = &scripted{counts: []tester.Counts{counts}}
 	return c
 }
 
@@ -44,7 +46,7 @@ func TestOnlyTheFramesSinceTheLastStartCount(t *testing.T) {
 	if a.Streams[0].Lost != 10 || a.Check() != nil {
 		t.Errorf("%d lost, %v; want the 10 since the sender began again", a.Streams[0].Lost, a.Check())
 	}
-	wantNote(t, a, "the sender of stream 1 began again")
+	wantNote(t, a, "the sender of stream 1 restarted")
 	a = run(t, toldConfig(tester.Counts{Received: 130, Unique: 130, Earlier: 129, Restarts: 60, HighestSequence: 99}))
 	if err := a.Check(); fault.Of(err) != fault.Failed || !strings.Contains(fault.Advice(err), "--id") {
 		t.Errorf("two senders of one identifier: %v", err)

@@ -139,7 +139,7 @@ func (b *builder) stream(index int, f *streamFile) {
 	b.add(f, s)
 }
 
-// add gives the stream, and its copies, their identifiers.
+// add assigns identifiers to the stream and its copies.
 func (b *builder) add(f *streamFile, s tester.Stream) {
 	count := 1
 	if f.Count != nil {
@@ -170,7 +170,7 @@ func (b *builder) add(f *streamFile, s tester.Stream) {
 	}
 }
 
-// header fills the header and returns the IP version. Addresses that the file leaves out are
+// header fills the header and returns the IP version. Addresses missing in the file become
 // unspecified ones of the family.
 func (b *builder) header(f *streamFile, h *tester.Header) int {
 	h.SourcePort, h.DestinationPort = 49152, 7
@@ -231,7 +231,7 @@ func (b *builder) addresses(f *streamFile, h *tester.Header) int {
 	return family
 }
 
-// gap is the time from one frame to the next; 0 is as fast as possible.
+// gap returns the time from one frame to the next; 0 is as fast as possible.
 func (b *builder) gap(f *streamFile, from Port, wire float64) time.Duration {
 	if f.Rate != nil && f.Gap != nil {
 		b.problems.Add(f.At("gap"), "leave one of them out", "both rate and gap say how fast the stream is")
@@ -257,8 +257,8 @@ func (b *builder) gap(f *streamFile, from Port, wire float64) time.Duration {
 		return 0
 	case r.frames > 0:
 		nanoseconds = 1e9 / r.frames
-		if r.frames > mostFrames {
-			b.problems.Add(f.At("rate"), `write "max" for as fast as possible`, "a rate of %.3g frame/s is above %.0g: gaps are whole nanoseconds", r.frames, float64(mostFrames))
+		if r.frames > maxFrames {
+			b.problems.Add(f.At("rate"), `write "max" for as fast as possible`, "a rate of %.3g frame/s is above %.0g: gaps are whole nanoseconds", r.frames, float64(maxFrames))
 		}
 	case r.bits > 0:
 		nanoseconds = Interval(r.bits, wire)
@@ -271,10 +271,10 @@ func (b *builder) gap(f *streamFile, from Port, wire float64) time.Duration {
 	return time.Duration(max(math.Round(nanoseconds), 1))
 }
 
-// mostFrames is one frame a nanosecond, the finest gap.
-const mostFrames = 1e9 // frame/s
+// maxFrames is one frame per nanosecond, the finest gap.
+const maxFrames = 1e9 // frame/s
 
-// Interval is the time in ns from one frame to the next at a rate on the wire, for frames that
+// Interval returns the time in ns from one frame to the next at a rate on the wire, for frames that
 // occupy wire octets.
 func Interval(rate units.BitRate, wire float64) float64 { return wire * 8 / float64(rate) * 1e9 }
 

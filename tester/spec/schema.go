@@ -13,5 +13,5 @@ func Schema() ([]byte, error) {
 	return yamlfile.Schema(reflect.TypeFor[file](), "tester.schema.json", "Specification of a Weir tester run, version 1")
 }
 
-// References are the keys of a specification, for the tables of docs/formats/tester.md.
+// References returns the keys of a specification, for the tables of docs/formats/tester.md.
 func References() []yamlfile.Reference { return yamlfile.References(reflect.TypeFor[file]()) }

@@ -41,14 +41,14 @@ func (s *sizes) UnmarshalText(text []byte) error {
 
 func (*sizes) ShortForm() string { return `octets such as 512, or "imix"` }
 
-// IMIX is the simple Internet mix: 7 small frames, 4 of 594 octets and 1 of 1518; smallest is what
-// the stamp allows.
+// IMIX is the simple Internet mix: 7 small frames, 4 of 594 octets and 1 of 1518; smallest is the
+// minimum with a stamp.
 func IMIX(smallest int) []tester.SizeShare {
 	return []tester.SizeShare{{Size: smallest, Weight: 7}, {Size: 594, Weight: 4}, {Size: 1518, Weight: 1}}
 }
 
-// Smallest is the smallest frame that carries its headers, a stamp if stamped, and the FCS; 64 at
-// least.
+// Smallest returns the size of the smallest frame that carries its headers, a stamp if stamped, and
+// the FCS; 64 at least.
 func Smallest(family int, tagged, stamped bool) int {
 	size := 14 + 20 + 8 + tester.FCSSize
 	if family == 6 {
@@ -66,7 +66,7 @@ func Smallest(family int, tagged, stamped bool) int {
 	return max(size, 64)
 }
 
-// MeanWire is the mean of what a frame of the mix occupies on the wire, in octets.
+// MeanWire returns the mean size on the wire of the mix's frames, in octets.
 func MeanWire(mix []tester.SizeShare) float64 {
 	octets, weight := 0, 0
 	for _, share := range mix {
@@ -76,7 +76,7 @@ func MeanWire(mix []tester.SizeShare) float64 {
 	return float64(octets) / float64(max(weight, 1))
 }
 
-// mix turns the file's sizes into shares, checked against what the frame must carry.
+// mix converts the file's sizes to shares and checks that the headers fit.
 func (b *builder) mix(f *streamFile, smallest int) []tester.SizeShare {
 	var mix []tester.SizeShare
 	place := f.At("size")

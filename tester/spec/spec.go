@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spec reads the YAML file that says what the frame tester sends and what is expected of
-// it.
+// Package spec reads the YAML file of the frame tester: streams to send and expected results.
 //
 // A file is checked as a whole before anything is sent; every mistake is named with file, line and
-// column. The package is pure: devices are opened, and missing addresses found out, by
-// tester/session.
+// column. The package is pure: tester/session opens devices and resolves missing addresses.
 //
-// What will bite you: rates in bit/s and in % count what a frame occupies on the wire, preamble and
-// inter-frame gap included; frame sizes count the FCS.
+// Pitfall: rates in bit/s and in % count a frame's size on the wire, preamble and inter-frame gap
+// included; frame sizes count the FCS.
 package spec
 
 import (
@@ -35,8 +33,8 @@ type Spec struct {
 // Port is a device of the test. An empty Namespace is the tester's own.
 type Port struct {
 	Name, Namespace, Device string
-	PeerNamespace, Peer     string        // the other end of a veth pair, if it is at hand
-	CPUs                    []int         // processors for the generator; none leaves it to the scheduler
+	PeerNamespace, Peer     string        // other end of a veth pair, if known
+	CPUs                    []int         // for the generator; none leaves the choice to the scheduler
 	Speed                   units.BitRate // of the line; 0 is unknown
 }
 
@@ -46,7 +44,7 @@ type Direction struct {
 	Schedule tester.Schedule
 }
 
-// Expectation bounds a metric of a stream (of every stream where Stream is empty), in base units.
+// Expectation bounds a metric of a stream (of every stream if Stream is empty), in base units.
 type Expectation struct {
 	Name, Stream, Metric string
 	Min, Max             *float64
@@ -74,7 +72,7 @@ func Read(path string) (*Spec, error) {
 var specFile = infile.Kind{What: "specification", Most: yamlfile.MaxFile, Name: "name a specification file; docs/formats/tester.md describes it",
 	Larger: "split the specification"}
 
-// Parse checks the text of a file; filename stands in messages.
+// Parse checks the text of a file; messages contain filename.
 func Parse(filename string, text []byte) (*Spec, error) {
 	tree, err := yamlfile.Parse(filename, text)
 	if err != nil {

@@ -112,7 +112,7 @@ func TestWholeFile(t *testing.T) {
 	}
 }
 
-// stream is a file with one stream that has the given lines.
+// stream returns a file with one stream that has the given lines.
 func stream(lines string) string {
 	return "version: 1\nports:\n  a: {device: x, speed: 1Gbit}\n  b: {device: y}\nstreams:\n  - from: a\n    to: b\n    " +
 		strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n    ") + "\n"

@@ -87,7 +87,7 @@ func (m *mac) UnmarshalText(text []byte) error {
 }
 func (*mac) ShortForm() string { return "an Ethernet address" }
 
-// rate is one of frame/s, bit/s on the wire, a share of the line, or as fast as possible.
+// rate is in frame/s, in bit/s on the wire, a share of the line, or as fast as possible.
 type rate struct {
 	frames float64
 	bits   units.BitRate

@@ -2,10 +2,10 @@
 
 // Package tai relates CLOCK_MONOTONIC, which BPF programs read, to TAI, which stamps carry.
 //
-// Both ends of a measurement take the offset once, at their start. On one machine they agree to
-// some ten ns; a clock that is stepped between the two starts shifts all delays by the step. A
-// kernel that was never told the TAI offset counts UTC as TAI, which is the same on both ends of
-// one machine and is off by 37 s between two that differ in it.
+// Both ends of a measurement read the offset once, at their start. On one machine the two readings
+// agree to some ten ns; a clock step between the two starts shifts all delays by the step. A kernel
+// without a TAI offset counts UTC as TAI. On one machine that has no effect; if only one of
+// two machines has the offset, the error is 37 s.
 package tai
 
 import (
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rounds is how often the clocks are compared; the closest comparison counts.
+// rounds is the number of clock comparisons; the closest one counts.
 const rounds = 32
 
 // Offset returns the ns to add to CLOCK_MONOTONIC for TAI.

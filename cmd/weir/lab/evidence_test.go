@@ -63,7 +63,7 @@ func TestComparisonShowsBothAndWhatDoesNotDiffer(t *testing.T) {
 		t.Errorf("bundles of two commands: status %d, %s", status, stderr)
 	}
 	status, stdout, stderr := labCommand(t, "compare", first, second)
-	for _, want := range []string{first, second, "plots", "What does not differ significantly", "goodput", "1 Mbit/s"} {
+	for _, want := range []string{first, second, "plots", "No significant difference", "goodput", "1 Mbit/s"} {
 		if status != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("status %d, %q is missing in\n%s%s", status, want, stdout, stderr)
 		}

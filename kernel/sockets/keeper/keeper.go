@@ -104,7 +104,7 @@ func await(ctx context.Context, r sockets.Rescue) error {
 			return err
 		}
 		if err := wait.For(ctx, keepLook); err != nil {
-			return fmt.Errorf("wait for the end of what steers sockets: %w", err)
+			return fmt.Errorf("wait for the end of the keeper of sockets: %w", err)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// transmitDrops reads how many frames a device was given to send and did not (tx_dropped, from
-// proc_pid_net(5)'s dev).
+// transmitDrops returns the number of frames that a device should have sent and dropped
+// (tx_dropped, from proc_pid_net(5)'s dev).
 func transmitDrops(ns *netns.Namespace, device string) (dropped uint64, err error) {
 	err = ns.Do(func() error {
 		file, err := os.Open("/proc/thread-self/net/dev")
@@ -35,7 +35,7 @@ func transmitDrops(ns *netns.Namespace, device string) (dropped uint64, err erro
 	return dropped, nil
 }
 
-// parseDrops finds tx_dropped behind the eight columns of reception, bytes, packets and errs.
+// parseDrops finds tx_dropped behind the eight receive columns, bytes, packets and errs.
 func parseDrops(counters string) (uint64, error) {
 	const column = 8 + 3
 	fields := strings.Fields(counters)

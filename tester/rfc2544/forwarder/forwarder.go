@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package forwarder makes the kernel's own forwarding between two devices of this machine a device
-// under test that can be measured on a machine shared with others: its work is done by one thread,
-// on one processor, before all other programs.
+// Package forwarder turns the kernel's own forwarding between two devices of this machine into a
+// device under test that can be measured on a shared machine: one thread on one CPU forwards, at
+// higher priority than all other programs.
 //
-// Without that the work is done by whichever processor a frame is sent from: a generator that
-// shares its processor with the device throttles itself, and never loses a frame. And a thread
-// without real-time priority waits some milliseconds for whatever else runs, while the receive ring
-// of a veth device holds 256 frames: the losses would say how busy the machine is.
+// Otherwise a frame is forwarded on the CPU that sent it: a generator that shares its CPU with the
+// device throttles itself, and never loses a frame. A thread without real-time priority waits some
+// milliseconds for other programs, but the receive ring of a veth device holds only 256 frames, so
+// the losses would measure the load of the machine.
 //
-// What will bite you: frames that the device sends over a veth pair are received in the same
-// thread, so an analyzer at the far end is part of what is measured. A device whose thread never
-// sleeps is stopped for 5 % of each second where other programs wait for its processor
+// Pitfalls: frames that the device sends over a veth pair are received in the same thread, so an
+// analyzer at the far end is part of the measurement. If other programs wait for the CPU of a
+// thread that never sleeps, the kernel stops the thread for 5 % of each second
 // (sched_rt_runtime_us, and the fair server since Linux 6.12).
 package forwarder
 
@@ -36,8 +36,8 @@ const priority = 30
 // vethRing is VETH_RING_SIZE of the kernel's drivers/net/veth.c, in frames.
 const vethRing = 256
 
-// Forwarder is a prepared device under test. It implements rfc2544.Device. Close one that was
-// borrowed; of one that was made for the benchmark, threads and settings go with the devices.
+// Forwarder is a prepared device under test. It implements rfc2544.Device. Close must be called for
+// a borrowed device; threads and settings of a device made for the benchmark end with it.
 type Forwarder struct {
 	ns      *netns.Namespace
 	in, out string
@@ -48,13 +48,13 @@ type Forwarder struct {
 
 // Prepare sets up a namespace that forwards from the veth device in to the veth device out: GRO at
 // in, so that it has a queue of its own and no frame is handled by the generator; a thread for it
-// on the processor cpu; real-time priority.
+// on the CPU cpu; real-time priority.
 //
-// GRO leaves frames of different UDP streams and of one UDP stream alone, unless the namespace
-// forwards UDP in groups (rx-udp-gro-forwarding, off by default): every frame is routed by itself.
+// GRO does not merge frames of different or of one UDP stream, unless the namespace forwards UDP in
+// groups (rx-udp-gro-forwarding, off by default): every frame is routed by itself.
 func Prepare(ns *netns.Namespace, in, out string, cpu int) (*Forwarder, error) {
 	if cpu >= runtime.NumCPU() {
-		return nil, fault.New(fault.Testbed, "use a machine with a processor for the generator and one for the device", "there is no processor %d for the device under test", cpu)
+		return nil, fault.New(fault.Testbed, "use a machine with a CPU for the generator and one for the device", "there is no CPU %d for the device under test", cpu)
 	}
 	if err := ethtool.SetFeatures(ns, in, map[string]bool{"gro": true}); err != nil {
 		return nil, fmt.Errorf("prepare device under test: %w", err)
@@ -71,13 +71,13 @@ func Prepare(ns *netns.Namespace, in, out string, cpu int) (*Forwarder, error) {
 	return &Forwarder{ns: ns, in: in, out: out, cpu: cpu, threads: threads}, nil
 }
 
-// Read is what the device has done so far.
+// Read returns the counters of the device so far.
 func (f *Forwarder) Read() (rfc2544.DeviceReading, error) {
 	reading := rfc2544.DeviceReading{Ring: vethRing}
 	for _, thread := range f.threads {
 		times, err := napi.TimesOf(thread)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a kernel without such times: that a frame waited long still shows an interruption
+			continue // kernel without such times: a long wait of a frame still shows an interruption
 		}
 		if err != nil {
 			return reading, err
@@ -93,7 +93,7 @@ func (f *Forwarder) Read() (rfc2544.DeviceReading, error) {
 	return reading, nil
 }
 
-// String says how the device is set up, for a report.
+// String describes the device's setup, for a report.
 func (f *Forwarder) String() string {
-	return fmt.Sprintf("kernel forwarding from %s to %s in %d thread(s) on processor %d, SCHED_FIFO %d", f.in, f.out, len(f.threads), f.cpu, priority)
+	return fmt.Sprintf("kernel forwarding from %s to %s in %d thread(s) on CPU %d, SCHED_FIFO %d", f.in, f.out, len(f.threads), f.cpu, priority)
 }

@@ -25,24 +25,24 @@ import (
 // KeeperPart is the name under which main and TestMain register [Keeper] with child.Main.
 const KeeperPart = "forwarder-keeper"
 
-// before is what a device was like.
+// before is the former state of a device.
 type before struct {
 	Device   string
 	GRO      bool
 	Threaded bool
-	Threads  map[int]*unix.SchedAttr // of a device that was threaded
+	Threads  map[int]*unix.SchedAttr // of a threaded device
 	CPUs     map[int]unix.CPUSet
 }
 
-// Borrow is Prepare for devices that go on after the benchmark. Close gives them back as they were;
-// so does the end of this process, kill -9 included: a process beside it waits for that.
+// Borrow is Prepare for devices that stay after the benchmark. Close restores their former state;
+// so does the end of this process, kill -9 included: a helper process waits for it.
 func Borrow(ctx context.Context, ns *netns.Namespace, in, out string, cpu int) (*Forwarder, error) {
 	state, err := look(ns, in)
 	if err != nil {
 		return nil, err
 	}
 	keeper, err := child.StartIn(context.WithoutCancel(ctx), KeeperPart, os.Stderr, func(attr *syscall.SysProcAttr) error {
-		attr.Pdeathsig = 0 // it is there for what comes after its parent's death
+		attr.Pdeathsig = 0 // it must outlive its parent
 		return ns.Enter()
 	})
 	if err != nil {
@@ -59,10 +59,10 @@ func Borrow(ctx context.Context, ns *netns.Namespace, in, out string, cpu int) (
 	return f, nil
 }
 
-// undoTime is how long the keeper may take to undo.
+// undoTime is the maximum time for the keeper to restore the device.
 const undoTime = 10 * time.Second
 
-// Close gives a borrowed device back.
+// Close restores a borrowed device.
 func (f *Forwarder) Close() error {
 	if f.keeper == nil {
 		return nil
@@ -75,7 +75,7 @@ func (f *Forwarder) Close() error {
 	return nil
 }
 
-// look reads what Prepare will change.
+// look reads the settings that Prepare will change.
 func look(ns *netns.Namespace, device string) (before, error) {
 	state := before{Device: device, Threads: map[int]*unix.SchedAttr{}, CPUs: map[int]unix.CPUSet{}}
 	features, err := ethtool.Features(ns, device)
@@ -98,15 +98,15 @@ func look(ns *netns.Namespace, device string) (before, error) {
 	return state, nil
 }
 
-// Keeper reads what a device was like, waits for the end of its input, and makes the device so
-// again. It runs in the device's namespace.
+// Keeper reads a device's state, waits for the end of its input, and restores the state. It runs in
+// the device's namespace.
 func Keeper(in io.Reader, _ io.Writer) error {
 	reader := json.NewDecoder(in)
 	var state before
 	if err := reader.Decode(&state); err != nil {
-		return nil // nothing was changed yet
+		return nil // no change yet
 	}
-	_, _ = io.Copy(io.Discard, in) // until whoever holds the other end closes it, or dies
+	_, _ = io.Copy(io.Discard, in) // until the holder of the other end closes it, or dies
 	ns, err := netns.Current()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func Keeper(in io.Reader, _ io.Writer) error {
 func (b before) undo(ns *netns.Namespace) error {
 	threads, err := napi.Threads(ns, b.Device)
 	if err != nil {
-		return nil // the device is gone, and its threads and settings with it
+		return nil // the device is gone, with its threads and settings
 	}
 	var all []error
 	for _, thread := range threads {

@@ -41,7 +41,7 @@ func borrow(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// given says whether the device is as it was: without GRO and threads.
+// given reports whether the device is in its former state: without GRO and threads.
 func given(t *testing.T, ns *netns.Namespace) bool {
 	t.Helper()
 	features, err := ethtool.Features(ns, "in")
@@ -71,7 +71,7 @@ func TestABorrowedDeviceIsGivenBack(t *testing.T) {
 	if err := f.Close(); err != nil || !given(t, ns) {
 		t.Errorf("after Close: %v, as before: %t", err, given(t, ns))
 	}
-	// A process that is killed can give nothing back itself.
+	// A killed process cannot restore anything itself.
 	process, err := child.Start(t.Context(), "borrow", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
