@@ -17,8 +17,8 @@ import (
 	"weir/lab/traffic/native"
 )
 
-// Carrier chooses what carries the scenario's links on this kernel: by one of carry.Names, or by
-// probing.
+// Carrier chooses the carrier of the scenario's links: by one of carry.Names, or by probing this
+// kernel.
 func Carrier(name string, s *scenario.Scenario) (carry.Choice, error) {
 	cells, err := s.Expand()
 	if err != nil {
@@ -31,11 +31,11 @@ func Carrier(name string, s *scenario.Scenario) (carry.Choice, error) {
 	return carry.Choose(name, cables...)
 }
 
-// Generators are the names that [Generator] takes.
+// Generators lists the names that [Generator] accepts.
 func Generators() []string { return []string{"weir", "iperf3"} }
 
-// Generator returns the traffic generator of that name, which leaves flows that name another one to
-// that.
+// Generator returns the traffic generator of that name. A flow that names another generator uses
+// its own.
 func Generator(name string) (traffic.Generator, error) {
 	chosen, err := generator(name)
 	if err != nil {
@@ -44,7 +44,7 @@ func Generator(name string) (traffic.Generator, error) {
 	return perFlow{chosen}, nil
 }
 
-// perFlow generates each flow by the generator that it names, so that one run can compare them.
+// perFlow selects the generator that each flow names, so that one run can compare generators.
 type perFlow struct{ traffic.Generator }
 
 func (p perFlow) of(flow traffic.Flow) (traffic.Generator, error) {

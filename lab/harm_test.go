@@ -12,8 +12,8 @@ import (
 	"weir/record/summary"
 )
 
-// contending has a flow whose receiver offers a window of some segments, where 69 would fill the
-// path, and a UDP flow.
+// contending has a TCP flow with an advertised window of a few segments (69 would fill the path),
+// and a UDP flow.
 const contending = `version: 1
 title: two flows
 hosts: [one, two, {name: sink, sysctls: {net.ipv4.tcp_rmem: 4096 8192 8192}}]

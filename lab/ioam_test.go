@@ -19,8 +19,8 @@ import (
 	"weir/record/summary"
 )
 
-// domain is a domain of two nodes over an emulated link, and packets of every kind over IPv6; some
-// are too long with the options at first.
+// domain is a domain of two nodes over an emulated link, with every kind of IPv6 packet. Some
+// packets with options are at first longer than the MTU.
 const domain = `version: 1
 title: a domain
 hosts: [a, b]
@@ -53,7 +53,7 @@ phases:
       - {name: ping, kind: command, family: 6, from: a, to: b, run: "ping -6 -c 1 -W 9 b"}
 `
 
-// strict does what the gate does, and takes of what it finds only what a slow machine causes.
+// strict runs the whole gate, and accepts only those findings that a slow machine causes.
 type strict struct {
 	lenient
 	t *testing.T

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lab measures: it executes a scenario on emulated links of this machine and returns the
-// evidence.
+// Package lab executes a scenario on emulated links of this machine and returns the evidence.
 //
-// The parts live in rooms of their own: scenario reads the file, topology builds namespaces, link
-// carries frames, traffic loads them, fidelity judges the testbed, run executes, analysis computes.
-// See README.md.
+// Each part has a package: scenario reads the file, topology builds namespaces, link carries
+// frames, traffic generates load, fidelity judges the testbed, run executes, analysis computes. See
+// README.md.
 package lab
 
 import (
@@ -22,18 +21,18 @@ import (
 	"weir/record/machine"
 )
 
-// Experiment is a scenario and how it is to be measured.
+// Experiment is a scenario with the choices for its measurement.
 type Experiment struct {
 	Scenario *scenario.Scenario
 	Options  run.Options
-	// Command and Parameters go into the manifest: what was typed, and what was set or chosen
-	// differently from the file.
+	// Command and Parameters go into the manifest: the command line, and the values that differ
+	// from the file.
 	Command    []string
 	Parameters map[string]string
 }
 
-// Measure executes the experiment and returns what it measured as a bundle. With an error the
-// bundle still holds what was measured until then, and is nil if nothing could begin.
+// Measure executes the experiment and returns its bundle. With an error the bundle holds everything
+// measured before it, and is nil if no run could begin.
 func (e Experiment) Measure(ctx context.Context) (*record.Bundle, error) {
 	manifest := record.Manifest{
 		Kind: "lab", Name: e.Scenario.Name, Version: version.String(), Command: e.Command, Started: time.Now(),
@@ -51,7 +50,7 @@ func (e Experiment) Measure(ctx context.Context) (*record.Bundle, error) {
 	return analysis.Bundle(outcome, manifest), err
 }
 
-// Holds says whether every expectation was measured and holds.
+// Holds returns [ErrVerdict] unless every expectation was measured and holds.
 func Holds(b *record.Bundle) error {
 	for _, verdict := range b.Verdicts {
 		if verdict.Outcome != record.Holds {
@@ -61,5 +60,5 @@ func Holds(b *record.Bundle) error {
 	return nil
 }
 
-// ErrVerdict says that an expectation does not hold or could not be measured.
+// ErrVerdict reports an expectation that does not hold or was not measured.
 var ErrVerdict = errors.New("a verdict does not hold")

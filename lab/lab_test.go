@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lenient does all that the gate does and accepts what it finds: a test runs on machines that do
-// other work too.
+// lenient runs the whole gate and accepts its findings: a test runs on machines with other load
+// too.
 type lenient struct{ run.Fidelity }
 
 func (g lenient) Calibrate(ctx context.Context, bench *run.Bench) ([]fidelity.Calibration, error) {
@@ -52,7 +52,7 @@ func (a accepting) Judge(ctx context.Context, phases []run.PhaseResult) (fidelit
 	return judgement, err
 }
 
-// measure runs a scenario for real, but for the gate's tolerances.
+// measure runs a scenario without the gate's tolerances.
 func measure(t *testing.T, name, generator string) *record.Bundle {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -92,8 +92,8 @@ func TestTinyIsMeasuredAndReadBack(t *testing.T) {
 	}
 	rows := summary.Rows(b.Samples)
 	goodput, found := summary.Find(rows, record.Labels{}, scenario.Aggregate, scenario.Goodput)
-	// What arrives while the phase settles counts in its second where the reader does not run until
-	// then: a fifth more at most.
+	// Data that arrive during the settle time count in the next second if the reader ran late: a
+	// fifth more at most.
 	if !found || goodput.Estimate.N != 1 || goodput.Estimate.Mean <= 0 || goodput.Estimate.Mean > 1.2*100e6 {
 		t.Errorf("goodput %+v of a link of 100 Mbit/s", goodput)
 	}

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package analysis turns what a scenario's runs measured into an evidence bundle: samples, series,
+// Package analysis computes the evidence bundle of a scenario's runs: samples, series,
 // distributions, verdicts, tables and figures.
 //
-// Every metric has the name, unit and meaning that scenario.Metrics gives it. Figures of flows
-// leave out the phase's settle time wherever the generator has samples to do so: goodput,
-// round-trip times. Counts of segments (retransmissions, loss events) are over the whole flow,
-// since they are known for all of it only.
+// scenario.Metrics defines the name, unit and meaning of every metric. Goodput and round-trip times
+// exclude the phase's settle time if the generator has samples for it. Retransmissions and loss
+// events are counted over the whole flow, because no generator reports them per interval.
 //
-// The verdict rule, one for all expectations: the mean over all valid repetitions decides, and the
-// verdict says so where the 95 % interval reaches across a bound, which more repetitions would
-// settle.
+// One verdict rule holds for all expectations: the mean of all valid repetitions decides. If the 95
+// % interval reaches across a bound, the verdict adds that more repetitions are needed.
 package analysis
 
 import (
@@ -22,8 +20,8 @@ import (
 	"weir/record/summary"
 )
 
-// Bundle computes everything from an outcome. The manifest is the caller's; what only the outcome
-// knows is added to it.
+// Bundle computes everything from an outcome, and adds facts of the outcome to the caller's
+// manifest.
 func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 	b := &record.Bundle{Manifest: manifest}
 	for i := range outcome.Results {
@@ -48,7 +46,7 @@ func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 	return b
 }
 
-// run-wide facts of one attempt that every sample of it carries.
+// attempt holds run-wide facts of one attempt. Every sample of the attempt carries them.
 type attempt struct {
 	result *run.Result
 	labels record.Labels
@@ -62,8 +60,8 @@ func (a attempt) sample(subject, metric string, value float64) record.Sample {
 	}
 }
 
-// addResult adds the samples of one attempt, and its distributions unless a flow was alone. An
-// attempt that ended before its traffic has none.
+// addResult adds the samples of one attempt, and its distributions unless a flow ran alone. An
+// attempt that ended before its traffic has no samples.
 func addResult(b *record.Bundle, result *run.Result) {
 	for _, phase := range result.Phases {
 		a := attempt{result: result, labels: result.Cell.PhaseLabels(phase.Phase.Name)}

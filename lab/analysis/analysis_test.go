@@ -46,7 +46,7 @@ figures:
   - {name: by-loss, title: By loss, metric: goodput, subject: aggregate, x: loss}
 `
 
-// expanded reads a scenario that must be valid, and its cells.
+// expanded reads a valid scenario and its cells.
 func expanded(t *testing.T, text string) (*scenario.Scenario, []scenario.Cell) {
 	t.Helper()
 	s, err := scenario.Parse("study.yaml", []byte(text))
@@ -60,9 +60,8 @@ func expanded(t *testing.T, text string) (*scenario.Scenario, []scenario.Cell) {
 	return s, cells
 }
 
-// outcome is what three repetitions of the study could have measured: at 0 % loss about 8 Mbit/s
-// after the settle time, at 1 % half of it; the left flow always has three times what the right one
-// has.
+// outcome imitates three repetitions of the study: at 0 % loss about 8 Mbit/s after the settle
+// time, at 1 % half of it. The left flow has three times the rate of the right one.
 func outcome(t *testing.T) *run.Outcome {
 	t.Helper()
 	s, cells := expanded(t, study)
@@ -82,8 +81,8 @@ func outcome(t *testing.T) *run.Outcome {
 	return o
 }
 
-// result is a flow that received so much in each interval behind the first second, and ten times as
-// much before.
+// result imitates a flow with perBin bytes in each interval after the first second, and ten times
+// as many before.
 func result(f traffic.Flow, perBin uint64) traffic.Result {
 	stream := traffic.Stream{SentSegments: 1000, Retransmits: 20, LossEvents: 10}
 	for i := range 20 {
@@ -190,8 +189,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestTheMeanDecides is the verdict rule: an interval that reaches across the bound is said, and
-// changes nothing.
+// TestTheMeanDecides: an interval that reaches across the bound is reported, and does not change
+// the verdict.
 func TestTheMeanDecides(t *testing.T) {
 	bound := 100.0
 	e := scenario.Expectation{Name: "x", Metric: scenario.Goodput, Statement: expect.Statement{Bounds: expect.Bounds{Min: &bound}}}

@@ -11,10 +11,10 @@ import (
 	"weir/record"
 )
 
-// traceFolder is where packet traces are among a bundle's attachments.
+// traceFolder is the folder of packet traces among a bundle's attachments.
 const traceFolder = "captures"
 
-// traces are the packet traces of all runs.
+// traces returns the packet traces of all runs.
 func traces(outcome *run.Outcome) (all []record.Attachment) {
 	for i := range outcome.Results {
 		r := &outcome.Results[i]
@@ -25,7 +25,7 @@ func traces(outcome *run.Outcome) (all []record.Attachment) {
 	return all
 }
 
-// attachmentName is a file's name that says of which run it is.
+// attachmentName returns a file name that identifies the run.
 func attachmentName(r *run.Result, folder, ending string, words ...string) string {
 	var parts []string
 	if len(r.Cell.Labels) > 0 {

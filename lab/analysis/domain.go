@@ -14,7 +14,7 @@ import (
 	"weir/record/summary"
 )
 
-// domainSamples are the figures of the nodes of an IOAM domain in a phase.
+// domainSamples returns the figures of the nodes of an IOAM domain in a phase.
 func domainSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	var samples []record.Sample
 	var put, taken uint64
@@ -51,7 +51,7 @@ func nodeSamples(a attempt, s domain.Status) []record.Sample {
 	return samples
 }
 
-// edgeSamples are of all flows whose edge-to-edge options end at a node.
+// edgeSamples returns the figures of all flows with edge-to-edge options that end at a node.
 func edgeSamples(a attempt, s domain.Status) []record.Sample {
 	var sum ioam.Edge
 	var delay float64
@@ -73,13 +73,13 @@ func edgeSamples(a attempt, s domain.Status) []record.Sample {
 	return samples
 }
 
-// hopStats is what traces told of a node.
+// hopStats adds up the trace data of one node.
 type hopStats struct {
 	traces             uint64
-	delay, link, queue hist.Histogram // nanoseconds, octets
+	delay, link, queue hist.Histogram // nanoseconds, bytes
 }
 
-// hopsOf adds up what traces told of each node, wherever they ended.
+// hopsOf adds up the trace data of each node over all nodes that collect traces.
 func hopsOf(cell *scenario.Cell, all []domain.Status) map[string]*hopStats {
 	hops := map[string]*hopStats{}
 	for _, s := range all {
@@ -103,7 +103,7 @@ func hopsOf(cell *scenario.Cell, all []domain.Status) map[string]*hopStats {
 	return hops
 }
 
-// nodeOf is the name of the node with an id.
+// nodeOf returns the name of the node with an id.
 func nodeOf(cell *scenario.Cell, id uint64) string {
 	for _, n := range cell.Nodes {
 		if !n.IOAM.On() {
@@ -155,7 +155,7 @@ var domainColumns = []column{
 	{"edge delay", scenario.IOAMEdgeDelay, true, false},
 }
 
-// domainTable shows what the nodes of an IOAM domain did, and what traces told of them.
+// domainTable shows the counters of the nodes of an IOAM domain and the data of their traces.
 func domainTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) {
 	t := grid(outcome, rows, domainColumns)
 	if len(t.Rows) == 0 {

@@ -12,14 +12,14 @@ import (
 	"weir/record/summary"
 )
 
-// Names with a meaning of their own in a scenario's figures.
+// Reserved names in a scenario's figures.
 const (
 	overTime  = "time"    // as X: a time series
 	bySubject = "subject" // as Series: a curve per flow
 )
 
-// figures draws what the scenario asks for, the time series of representative runs and the
-// distributions of delays.
+// figures draws the figures that the scenario requests: sweeps, time series of representative runs,
+// and distributions of delays.
 func figures(outcome *run.Outcome, rows []summary.Row, b *record.Bundle) []record.Figure {
 	var all []record.Figure
 	for _, request := range outcome.Scenario.Figures {
@@ -37,8 +37,8 @@ func figures(outcome *run.Outcome, rows []summary.Row, b *record.Bundle) []recor
 	return append(all, distributionFigures(b)...)
 }
 
-// sweepFigures draws a metric over one parameter, with a curve per value of another. Parameters
-// that are neither give a figure for each combination of their values.
+// sweepFigures draws a metric over one parameter, with one curve for each value of a second
+// parameter. Each combination of the other parameters is a figure of its own.
 func sweepFigures(outcome *run.Outcome, rows []summary.Row, request scenario.FigureRequest) []record.Figure {
 	var own []summary.Row
 	var values []string
@@ -76,7 +76,7 @@ func isSubject(name string, request scenario.FigureRequest) bool {
 	return name == subject(request.Subject)
 }
 
-// combinations are the different labels of rows without the given ones.
+// combinations returns the distinct labels of rows without the given names.
 func combinations(rows []summary.Row, without ...string) []record.Labels {
 	var all []record.Labels
 	for _, row := range rows {

@@ -13,10 +13,10 @@ import (
 	"weir/record/stats"
 )
 
-// flow is what one flow of a phase did, without its settle time.
+// flow holds the figures of one flow of a phase without its settle time.
 type flow struct {
 	result   *traffic.Result
-	settle   time.Duration // of the flow's beginning, left out
+	settle   time.Duration // excluded from the start of the flow
 	streams  []float64     // goodput of each stream, bit/s
 	goodput  float64       // bit/s
 	rtts     *hist.Histogram
@@ -25,8 +25,8 @@ type flow struct {
 	retrans  uint64
 	events   uint64
 	marked   uint64
-	// busy is the time with data to send, windowLimited the part of it in which a window or buffer
-	// held the sender back.
+	// busy is the time with data to send. windowLimited is the part of it in which the receive
+	// window or the send buffer limited the sender.
 	busy, windowLimited time.Duration
 }
 
@@ -59,8 +59,8 @@ func flowOf(result *traffic.Result, settle time.Duration) flow {
 	return f
 }
 
-// goodput is what the receiver counted in whole rate intervals behind the settle time. A stream
-// that has ended by size, or one without intervals, counts as a whole.
+// goodput counts the receiver's bytes in whole rate intervals after the settle time. A stream that
+// ended by size, or one without intervals, counts as a whole.
 func goodput(stream *traffic.Stream, f traffic.Flow, settle time.Duration) float64 {
 	first := int((settle + traffic.RateInterval - 1) / traffic.RateInterval)
 	last := min(len(stream.Received), int(f.Duration/traffic.RateInterval))
@@ -74,7 +74,7 @@ func goodput(stream *traffic.Stream, f traffic.Flow, settle time.Duration) float
 	return float64(octets) * 8 / (time.Duration(last-first) * traffic.RateInterval).Seconds()
 }
 
-// flowSamples are the figures of a phase's flows and of all of them together.
+// flowSamples returns the figures of a phase's flows and of their aggregate.
 func flowSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	var samples []record.Sample
 	var all flow
@@ -111,7 +111,7 @@ func flowSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	return samples
 }
 
-// sharing are the figures of a flow among others.
+// sharing returns the figures of a flow relative to the others.
 func (f flow) sharing(a attempt, all flow) []record.Sample {
 	if all.goodput == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (f flow) sharing(a attempt, all flow) []record.Sample {
 	return []record.Sample{a.sample(f.result.Flow.Name, scenario.FlowShare, f.goodput/all.goodput)}
 }
 
-// samples are the figures of the flow by itself.
+// samples returns the figures of the flow by itself.
 func (f flow) samples(a attempt) []record.Sample {
 	name := f.result.Flow.Name
 	switch f.result.Flow.Kind {
@@ -142,12 +142,12 @@ func (f flow) samples(a attempt) []record.Sample {
 	}
 	samples = append(samples, f.tcpSamples(a, name)...)
 	if underLimit(a.result.Cell, f.result.Flow) {
-		return samples // the equations know of losses alone
+		return samples // the equations model losses only, not marks
 	}
 	return append(samples, f.predictions(a, name)...)
 }
 
-// completion is when the last stream had ended; 0 if one had not.
+// completion returns the time at which the last stream ended, or 0 if a stream did not end.
 func (f flow) completion() (last time.Duration) {
 	for _, s := range f.result.Streams {
 		if s.Finished == 0 {
@@ -209,7 +209,7 @@ func (f flow) tcpSamples(a attempt, name string) []record.Sample {
 		a.sample(name, scenario.MarkedShare, share(f.marked, f.segments)))
 }
 
-// meanRTT is the mean of the SRTT samples.
+// meanRTT returns the mean of the SRTT samples.
 func (f flow) meanRTT() time.Duration {
 	if f.rtts.Count() == 0 {
 		return 0

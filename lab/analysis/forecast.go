@@ -14,23 +14,23 @@ import (
 	"weir/record/summary"
 )
 
-// none stands for a prediction that does not exist.
+// none stands for a missing prediction.
 const none = "–"
 
-// mostWindowLimited is the part of its sending time in which something else than congestion control
-// may limit a flow that is still described by equations for it.
-const mostWindowLimited = 0.5
+// maxWindowLimited bounds the part of the sending time that is limited by anything other than
+// congestion control. Above it the throughput equations do not describe the flow.
+const maxWindowLimited = 0.5
 
-// forecast is a row of the table of predictions in the making: a bulk flow in one cell.
+// forecast collects one row of the table of predictions: a bulk flow in one cell.
 type forecast struct {
 	goodput summary.Row
 	rows    map[string]summary.Row // the flow's other metrics
 	allowed float64                // bit/s; 0 is no limit
 	absent  map[string]predict.Absence
-	bound   bool // the loss-event rate is a lower bound in some run
+	bound   bool // in some run the loss-event rate is only a lower bound
 }
 
-// forecasts collects the bulk flows that were measured, in the order of rows.
+// forecasts collects the measured bulk flows in the order of rows.
 func forecasts(outcome *run.Outcome, rows []summary.Row) []*forecast {
 	byFlow := map[summary.Key]*forecast{}
 	var all []*forecast
@@ -64,7 +64,7 @@ func flowKey(labels record.Labels, flow string) summary.Key {
 	return summary.KeyOf(labels, flow, "", "")
 }
 
-// add takes in one valid run of the flow.
+// add adds one valid run of the flow.
 func (o *forecast) add(a attempt, f flow) {
 	measured := f.measuredFlow(a.result.Cell)
 	o.allowed = allowance(a.result.Cell, f.result.Flow)
@@ -80,13 +80,13 @@ func (o *forecast) add(a attempt, f flow) {
 	}
 }
 
-// why says why a model has no number in this row; "" if it has one.
-func (o *forecast) why(model, metric string) predict.Absence {
+// absence returns the reason that a model has no number in this row, or "" if it has one.
+func (o *forecast) absence(model, metric string) predict.Absence {
 	predicted, have := o.rows[metric]
 	switch {
 	case !have || predicted.Estimate.N == 0:
 		return o.absent[model]
-	case o.rows[scenario.WindowLimited].Estimate.Mean > mostWindowLimited:
+	case o.rows[scenario.WindowLimited].Estimate.Mean > maxWindowLimited:
 		return predict.WindowLimited
 	case o.allowed > 0 && predicted.Estimate.Mean >= o.allowed:
 		return predict.RateLimited
@@ -94,21 +94,22 @@ func (o *forecast) why(model, metric string) predict.Absence {
 	return ""
 }
 
-// common is why no model at all has a number in this row; "" if one has, or they differ.
-func (o *forecast) common() predict.Absence {
-	first := o.why(models[0].name, models[0].predicted)
+// commonAbsence returns the reason if no model has a number in this row and all have the same
+// reason.
+func (o *forecast) commonAbsence() predict.Absence {
+	first := o.absence(models[0].name, models[0].predicted)
 	for _, model := range models[1:] {
-		if why := o.why(model.name, model.predicted); why != first && why != predict.NotCUBIC {
+		if why := o.absence(model.name, model.predicted); why != first && why != predict.NotCUBIC {
 			return ""
 		}
 	}
 	return first
 }
 
-// regime is the region that CUBIC was in, or what keeps every model from describing the flow.
+// regime names CUBIC's region, or the reason that no model describes the flow.
 func (o *forecast) regime() string {
 	region, have := o.rows[scenario.CubicRegion]
-	switch common := o.common(); {
+	switch common := o.commonAbsence(); {
 	case common != "":
 		return string(common)
 	case !have || region.Estimate.N == 0:
@@ -134,12 +135,12 @@ func (o *forecast) lossEvents() string {
 	return text
 }
 
-// cells are the row's, rates divided by factor.
+// cells returns the row's cells; rates are divided by factor.
 func (o *forecast) cells(factor float64) []string {
 	regime := o.regime()
 	cells := []string{o.goodput.Subject, record.Share.Format(o.goodput.Estimate.Mean / factor), o.lossEvents(), regime}
 	for _, model := range models {
-		switch why := o.why(model.name, model.predicted); {
+		switch why := o.absence(model.name, model.predicted); {
 		case string(why) == regime:
 			cells = append(cells, none)
 		case why != "":
@@ -161,7 +162,7 @@ func residual(v float64) string {
 	return text + "%"
 }
 
-// predictionTable sets what the equations say beside what was measured, for every bulk flow.
+// predictionTable compares the equations with the measurement for every bulk flow.
 func predictionTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) {
 	all := forecasts(outcome, rows)
 	var largest float64

@@ -18,7 +18,7 @@ import (
 	"weir/record"
 )
 
-// lossy is a link on which each flow is a case of its own for the equations.
+// lossy is a link with one flow for each case of the equations.
 const lossy = `
 version: 1
 title: a study
@@ -50,8 +50,8 @@ expect:
   - {name: it works, metric: goodput, min: 1Mbit}
 `
 
-// measuredOnce makes one valid run of a scenario of one cell, each stream of a flow by what of
-// says.
+// measuredOnce imitates one valid run of a scenario with one cell; of returns the streams by name
+// of flow.
 func measuredOnce(t *testing.T, text string, of func(name string) traffic.Stream) *run.Outcome {
 	t.Helper()
 	s, cells := expanded(t, text)
@@ -70,8 +70,8 @@ func measuredOnce(t *testing.T, text string, of func(name string) traffic.Stream
 	return &run.Outcome{Scenario: s, Cells: cells, Results: []run.Result{r}}
 }
 
-// lossyStream is a stream with a round-trip time of 100 ms and p = 1 % at 1 Mbit/s, but for what
-// its name says.
+// lossyStream is a stream with a round-trip time of 100 ms and p = 1 % at 1 Mbit/s. Its name
+// selects deviations.
 func lossyStream(name string) traffic.Stream {
 	s := traffic.Stream{SentSegments: 100_000, Retransmits: 2000, LossEvents: 1000, Goodput: 1e6, Busy: 10 * time.Second,
 		Readings: []traffic.Reading{{At: time.Second, SRTT: 100 * time.Millisecond}}}
@@ -143,8 +143,8 @@ func TestPredictionTable(t *testing.T) {
 	}
 }
 
-// TestTablesFitATerminal: predictions of every shipped scenario, with figures of usual length, fit
-// into 100 columns.
+// TestTablesFitATerminal: predictions of every shipped scenario, with figures of typical length,
+// fit into 100 columns.
 func TestTablesFitATerminal(t *testing.T) {
 	all, err := scenario.List()
 	if err != nil {

@@ -14,25 +14,24 @@ import (
 	"weir/record/summary"
 )
 
-// isSolo says whether labels are of a run of one flow alone. No mean, figure or verdict of flows
-// together has such a row.
+// isSolo reports whether labels belong to a run of one flow alone. Means, figures and verdicts of
+// flows that ran together exclude such rows.
 func isSolo(labels record.Labels) bool { return labels[scenario.SoloLabel] != "" }
 
-// together are the rows of flows together.
+// together returns the rows of flows that ran together.
 func together(rows []summary.Row) []summary.Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(row summary.Row) bool { return isSolo(row.Labels) })
 }
 
-// pair identifies a run of a flow alone: what was varied, the flow's name included, and the
-// repetition.
+// pair identifies a run of a flow alone: the cell, the flow's name, and the repetition.
 type pair struct {
 	key        summary.Key
 	repetition int
 }
 
-// harmSamples compare each flow's goodput with that of the same repetition's run of it alone. Both
-// belong to one block of the random order, so that what drifts on the machine over a study hits
-// both. There is none where either is not valid.
+// harmSamples divides each flow's goodput by its goodput alone in the same repetition. Both runs
+// belong to one block of the random order, so drift of the machine affects both alike. If either
+// run is not valid, there is no sample.
 func harmSamples(outcome *run.Outcome) []record.Sample {
 	alone := map[pair]float64{}
 	each(outcome, func(a attempt, f flow) {
@@ -74,8 +73,8 @@ func each(outcome *run.Outcome, visit func(attempt, flow)) {
 	}
 }
 
-// harmTable shows every flow's goodput alone and together. It takes all rows, those of flows alone
-// included.
+// harmTable shows every flow's goodput alone and together. It expects all rows, including those of
+// flows alone.
 func harmTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) {
 	labels := labelNames(outcome.Scenario, together(rows))
 	t := record.Table{Title: "Harm", Columns: append(slices.Clone(labels), "flow", "alone", "together", "harm", "95 % interval", "n"),

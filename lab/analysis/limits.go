@@ -14,14 +14,14 @@ import (
 	"weir/record/summary"
 )
 
-// A limit counts a packet's IP octets and an Ethernet header.
+// A limit charges a packet's IP bytes and an Ethernet header.
 const (
 	etherHeader   = 14
 	usualMTU      = 1500
 	bucketSeconds = 1e-6 // the unit of a limit's queue histogram
 )
 
-// limitSamples are the figures of the limits in a phase.
+// limitSamples returns the figures of the limits in a phase.
 func limitSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	var samples []record.Sample
 	for _, l := range a.result.Cell.Limits {
@@ -35,7 +35,7 @@ func limitSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	return samples
 }
 
-// countSamples are what a limit has counted itself in the time.
+// countSamples returns figures from the limit's own counters over duration.
 func countSamples(a attempt, s limits.Status, duration time.Duration) []record.Sample {
 	name := s.Limit.Name
 	samples := []record.Sample{
@@ -59,8 +59,8 @@ func countSamples(a attempt, s limits.Status, duration time.Duration) []record.S
 	return samples
 }
 
-// bucketQuantile is the upper end, in seconds, of the bucket in which the quantile lies: bucket i
-// ends at 2^(i+1) µs.
+// bucketQuantile returns the upper end, in seconds, of the bucket with the quantile: bucket i ends
+// at 2^(i+1) µs.
 func bucketQuantile(buckets [32]uint64, share float64) (float64, bool) {
 	var total, seen uint64
 	for _, n := range buckets {
@@ -77,8 +77,8 @@ func bucketQuantile(buckets [32]uint64, share float64) (float64, bool) {
 	return 0, false
 }
 
-// limitUse is the goodput of the flows whose data the limit covers, as a part of the most that it
-// allows them.
+// limitUse is the goodput of the flows under the limit divided by the maximum goodput that the
+// limit allows.
 func limitUse(cell *scenario.Cell, l scenario.Limit, phase run.PhaseResult) (float64, bool) {
 	var used float64
 	found := false
@@ -93,15 +93,15 @@ func limitUse(cell *scenario.Cell, l scenario.Limit, phase run.PhaseResult) (flo
 	return used / float64(l.Rate), found
 }
 
-// underLimit says whether a limit holds back what a flow sends.
+// underLimit reports whether a limit applies to the data that a flow sends.
 func underLimit(cell *scenario.Cell, f traffic.Flow) bool {
 	return slices.ContainsFunc(cell.Limits, func(l scenario.Limit) bool {
 		return l.On(f) && l.Mechanism != scenario.Unlimited && l.Mechanism != scenario.Shadow
 	})
 }
 
-// payloadShare is the most payload in what a limit counts: in full segments, or datagrams of the
-// flow's size.
+// payloadShare is the maximum share of payload in the bytes that a limit charges, with full
+// segments or datagrams of the flow's size.
 func payloadShare(f traffic.Flow, mtu int) float64 {
 	if f.Kind == traffic.Datagram {
 		return float64(f.Payload) / float64(f.Payload+f.Headers()+etherHeader)
@@ -109,7 +109,7 @@ func payloadShare(f traffic.Flow, mtu int) float64 {
 	return float64(mtu-f.Headers()) / float64(mtu+etherHeader)
 }
 
-// mtuOf is the MTU of the link by which flows reach a host.
+// mtuOf is the MTU of the link to a host.
 func mtuOf(cell *scenario.Cell, host string) int {
 	for _, l := range cell.Links {
 		if (l.A == host || l.B == host) && l.MTU > 0 {
@@ -130,7 +130,7 @@ var limitColumns = []column{
 	{"queue p99", scenario.LimitQueueP99, false, false},
 }
 
-// limitsTable shows how far the limits were used, and what they did for it.
+// limitsTable shows the use of each limit and its counters.
 func limitsTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) {
 	t := grid(outcome, rows, limitColumns)
 	if len(t.Rows) == 0 {

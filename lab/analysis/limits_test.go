@@ -14,8 +14,7 @@ import (
 	"weir/lab/traffic"
 )
 
-// second is a flow's result whose receiver counted so many octets in each of ten intervals of 100
-// ms.
+// second is the result of a flow with each bytes received in each of ten intervals of 100 ms.
 func second(f traffic.Flow, each uint64) traffic.Result {
 	f.Duration, f.Streams = time.Second, 1
 	stream := traffic.Stream{}
@@ -35,7 +34,7 @@ func TestLimitUse(t *testing.T) {
 		name    string
 		flow    traffic.Flow
 		limit   scenario.Limit
-		payload uint64 // octets in 100 ms that use all of 10 Mbit/s; 0: the flow is not under the limit
+		payload uint64 // bytes in 100 ms that use all of 10 Mbit/s; 0: the flow is not under the limit
 	}{
 		{"bulk", bulk, scenario.Limit{Host: "a"}, 125_000 * 1448 / 1514},
 		{"bulk at its receiver", bulk, scenario.Limit{Host: "b", Direction: direction.Ingress}, 125_000 * 1448 / 1514},

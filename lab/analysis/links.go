@@ -10,7 +10,7 @@ import (
 	"weir/record"
 )
 
-// linkSamples are the figures of the emulated links over the whole run.
+// linkSamples returns the figures of the emulated links over the whole run.
 func linkSamples(a attempt, links []link.Status) []record.Sample {
 	var samples []record.Sample
 	for _, status := range links {
@@ -20,7 +20,7 @@ func linkSamples(a attempt, links []link.Status) []record.Sample {
 				a.sample(subject, scenario.LinkLoss, share(c.LossDrops, c.Sent+c.LossDrops)),
 				a.sample(subject, scenario.LinkQueueDrops, float64(c.QueueDrops)),
 				a.sample(subject, scenario.LinkMarked, float64(c.Marked)))
-			if c.MaxBacklog > 0 { // netem cannot tell
+			if c.MaxBacklog > 0 { // netem does not report it
 				samples = append(samples, a.sample(subject, scenario.LinkMaxBacklog, float64(c.MaxBacklog)))
 			}
 		}
@@ -28,7 +28,7 @@ func linkSamples(a attempt, links []link.Status) []record.Sample {
 	return samples
 }
 
-// streamSamples are the figures of the frame tester's streams.
+// streamSamples returns the figures of the frame tester's streams.
 func streamSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	var samples []record.Sample
 	for _, s := range phase.Streams {
@@ -60,7 +60,7 @@ func streamSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	return samples
 }
 
-// Names of the distributions, whose values are in ns.
+// Names of the distributions; their values are in ns.
 const (
 	distributionSRTT     = "srtt"
 	distributionExchange = "exchange_time"
@@ -68,7 +68,7 @@ const (
 	distributionOWD      = "owd"
 )
 
-// distributions are the histograms of a phase.
+// distributions returns the histograms of a phase.
 func distributions(a attempt, phase run.PhaseResult) []record.Distribution {
 	var found []record.Distribution
 	add := func(d record.Distribution) {

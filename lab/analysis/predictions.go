@@ -12,8 +12,7 @@ import (
 	"weir/record"
 )
 
-// models are the equations, with the metrics of what each says and of how far the measurement lies
-// from it.
+// models lists the equations, each with the metrics of its prediction and of the residual.
 var models = []struct {
 	name, title         string
 	predicted, residual string
@@ -26,8 +25,8 @@ var models = []struct {
 	{predict.ModelCUBIC, "RFC 9438", scenario.PredictedCUBIC, scenario.ResidualCUBIC, predict.CUBIC},
 }
 
-// measuredFlow is what the equations are fed with: the loss-event rate and round-trip time of this
-// very run.
+// measuredFlow returns the inputs of the equations: the loss-event rate and round-trip time of this
+// run.
 func (f flow) measuredFlow(cell *scenario.Cell) predict.Flow {
 	congestion := f.result.Flow.Congestion
 	if congestion == "" {
@@ -39,10 +38,9 @@ func (f flow) measuredFlow(cell *scenario.Cell) predict.Flow {
 	}
 }
 
-// predictions are what the throughput equations say of the flow, all of its streams together, and
-// how far it is from that. A model that does not describe the flow has no sample. What the link
-// allows is not looked at here: a sample that were left out because of it would bias the mean of
-// the others.
+// predictions returns the throughput equations' predictions for the flow, all its streams together,
+// and the residuals. A model that does not describe the flow has no sample. The link's rate does
+// not exclude a sample: that would bias the mean of the others.
 func (f flow) predictions(a attempt, name string) []record.Sample {
 	var samples []record.Sample
 	measured := f.measuredFlow(a.result.Cell)
@@ -89,8 +87,8 @@ func segmentSize(cell *scenario.Cell, f traffic.Flow) int {
 	return mtu - f.Headers()
 }
 
-// allowance is the most goodput that a flow could have without any loss: that of the slowest link
-// on its way, or its own application's limit. 0 is no limit.
+// allowance is the maximum goodput of a flow without loss: the rate of the slowest link on its
+// path, or its own application's limit. 0 means no limit.
 func allowance(cell *scenario.Cell, f traffic.Flow) float64 {
 	var slowest units.BitRate
 	for _, d := range cell.Crossed(f.From, f.To) {

@@ -17,7 +17,7 @@ import (
 	"weir/tester/rfc2544"
 )
 
-// procedureSamples are the figures of a phase's benchmark.
+// procedureSamples returns the figures of a phase's benchmark.
 func procedureSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	p := phase.Procedure
 	if p == nil {
@@ -61,8 +61,8 @@ func procedureSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	return samples
 }
 
-// spreadSamples say for every cell how far the repetitions' throughputs lie apart: one figure of
-// all of them.
+// spreadSamples returns for every cell the spread of the repetitions' throughputs: one figure for
+// all repetitions.
 func spreadSamples(outcome *run.Outcome) []record.Sample {
 	type cell struct {
 		first attempt
@@ -104,7 +104,7 @@ func eachProcedure(outcome *run.Outcome, visit func(attempt, *run.ProcedureResul
 	}
 }
 
-// procedureDistributions are the latencies of a benchmark.
+// procedureDistributions returns the latencies of a benchmark.
 func procedureDistributions(a attempt, phase run.PhaseResult) []record.Distribution {
 	if phase.Procedure == nil {
 		return nil
@@ -134,8 +134,7 @@ var procedureColumns = []column{
 	{"rejected trials", scenario.TrialsRejected, false, false},
 }
 
-// procedureTables are the figures of the benchmarks, and what each of them found out about its own
-// limit.
+// procedureTables shows the figures of the benchmarks and the limiting factor that each found.
 func procedureTables(outcome *run.Outcome, rows []summary.Row) []record.Table {
 	t := grid(outcome, rows, procedureColumns)
 	if len(t.Rows) == 0 {
@@ -149,12 +148,12 @@ func procedureTables(outcome *run.Outcome, rows []summary.Row) []record.Table {
 	return []record.Table{t, bound}
 }
 
-// agreeing is how far apart the repetitions of a throughput may lie for one figure to stand for
+// agreeing is the maximum spread of the repetitions' throughputs for which one figure may stand for
 // them.
 const agreeing = 0.1
 
-// unsteady says why this testbed cannot give one figure, where the repetitions do not agree; ""
-// where they do.
+// unsteady returns the reason that the testbed cannot give one figure, or "" if the repetitions
+// agree.
 func unsteady(rows []summary.Row) string {
 	var cells, apart int
 	var worst float64
@@ -177,7 +176,7 @@ func unsteady(rows []summary.Row) string {
 		apart, cells, percent.Format(100*agreeing), percent.Format(math.Round(100*worst)))
 }
 
-// boundTable says of every run what limited its throughput.
+// boundTable shows the limiting factor of every run's throughput.
 func boundTable(outcome *run.Outcome) record.Table {
 	t := record.Table{Title: "What limited the throughput", Columns: []string{"run", "repetition", "frame/s", "limited by", "trials rejected", "where frames were lost"}}
 	device := ""

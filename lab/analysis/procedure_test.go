@@ -14,8 +14,8 @@ import (
 	"weir/tester/rfc2544"
 )
 
-// benchmarked is an outcome of a cell whose repetitions had these throughputs in frame/s; 0 is one
-// that does not count.
+// benchmarked is an outcome of a cell with these throughputs in frame/s; 0 is a rejected
+// repetition.
 func benchmarked(rates ...float64) *run.Outcome {
 	procedure := scenario.Procedure{Name: "dut", Kind: scenario.RFC2544, FrameSize: 64}
 	phase := scenario.Phase{Name: "benchmark", Procedure: &procedure}
@@ -49,7 +49,7 @@ func TestRepetitionsOfABenchmarkAreJudgedByTheirSpread(t *testing.T) {
 		outcome record.Outcome
 	}{
 		{[]float64{1e6, 1.05e6, 1.02e6}, 0.05, record.Holds},
-		{[]float64{1e6, 0, 1.2e6}, 0.2, record.Fails}, // what does not count is left out
+		{[]float64{1e6, 0, 1.2e6}, 0.2, record.Fails}, // rejected repetitions do not count
 		{[]float64{1e6}, math.NaN(), record.NotMeasured},
 	} {
 		b := Bundle(benchmarked(test.rates...), record.Manifest{})

@@ -13,10 +13,10 @@ import (
 	"weir/record"
 )
 
-// outputFolder is where the programs' output is among a bundle's attachments.
+// outputFolder is the folder of the programs' output among a bundle's attachments.
 const outputFolder = "output"
 
-// eachProgram calls f for every program of every run, those that do not count included.
+// eachProgram calls f for every program of every run, rejected runs included.
 func eachProgram(outcome *run.Outcome, f func(r *run.Result, flow traffic.Flow, p traffic.ProgramRun)) {
 	for i := range outcome.Results {
 		r := &outcome.Results[i]
@@ -30,7 +30,7 @@ func eachProgram(outcome *run.Outcome, f func(r *run.Result, flow traffic.Flow, 
 	}
 }
 
-// programTable says what became of the programs of flows of kind command.
+// programTable shows the exit status of the programs of flows of kind command.
 func programTable(outcome *run.Outcome) record.Table {
 	t := record.Table{Title: "Programs", Columns: []string{"run", "repetition", "attempt", "flow", "program", "host", "ended", "after", "output"},
 		Note: "Ended: the exit status of a program that ended by itself. Output is in the bundle, below attachments."}
@@ -51,7 +51,7 @@ func endOf(p traffic.ProgramRun) string {
 	return fmt.Sprintf("status %d", p.Status)
 }
 
-// outputs are what the programs printed.
+// outputs returns the programs' output.
 func outputs(outcome *run.Outcome) (all []record.Attachment) {
 	eachProgram(outcome, func(r *run.Result, flow traffic.Flow, p traffic.ProgramRun) {
 		head := fmt.Sprintf("# %s of flow %s in %s, %s; ended: %s\n# %s\n", p.Role, flow.Name, p.Host, r.Began.UTC().Format(time.RFC3339), endOf(p),
@@ -61,7 +61,7 @@ func outputs(outcome *run.Outcome) (all []record.Attachment) {
 	return all
 }
 
-// outputName is the attachment's name of a program's output.
+// outputName returns the attachment's name of a program's output.
 func outputName(r *run.Result, flow traffic.Flow, p traffic.ProgramRun) string {
 	return attachmentName(r, outputFolder, ".txt", flow.Name, p.Role)
 }

@@ -13,7 +13,7 @@ import (
 	"weir/record"
 )
 
-// proofs say of every valid run why it counts.
+// proofs returns the evidence for the validity of every valid run.
 func proofs(outcome *run.Outcome) (all []record.Proof) {
 	for i := range outcome.Results {
 		if r := &outcome.Results[i]; r.Valid && r.Judgement.Witness != nil {
@@ -40,7 +40,7 @@ func proof(r *run.Result) record.Proof {
 	return p
 }
 
-// calibrated adds what was asked of a direction and what calibration found.
+// calibrated adds a direction's requested properties and the calibrated ones.
 func calibrated(l *record.ProofLink, r *run.Result, reverse bool) {
 	for _, link := range r.Cell.Links {
 		if link.Name != l.Link {
@@ -67,7 +67,7 @@ func onePath(c fidelity.Calibration, reverse bool) fidelity.Measured {
 	return c.Forward
 }
 
-// why is the line of the report: calibration, conservation, lateness, configuration.
+// why formats the report's line: calibration, conservation, lateness, configuration.
 func why(p record.Proof, r *run.Result) string {
 	var parts []string
 	if len(p.Links) > 0 {

@@ -13,8 +13,8 @@ import (
 	"weir/record/summary"
 )
 
-// references are the lines beside the measurement: what was published for these cells, and what
-// Mathis' equation predicts.
+// references returns the reference lines beside the measurement: published figures of these cells
+// and the prediction of Mathis' equation.
 func references(outcome *run.Outcome, rows, group []summary.Row, request scenario.FigureRequest, x axis, rest record.Labels) []record.Curve {
 	curves := publishedCurves(outcome.Scenario, rows, request, x, rest)
 	if request.Metric != scenario.Goodput {
@@ -42,8 +42,8 @@ func references(outcome *run.Outcome, rows, group []summary.Row, request scenari
 	return curves
 }
 
-// predictionOf is the mean Mathis prediction of the flow that a goodput is of; an aggregate counts
-// if one flow is all of it.
+// predictionOf returns the mean Mathis prediction of the flow that belongs to a goodput. An
+// aggregate has one only if it consists of a single flow.
 func predictionOf(rows []summary.Row, row summary.Row) (float64, bool) {
 	var found []summary.Row
 	for _, other := range rows {
@@ -88,7 +88,8 @@ func publishedCurves(s *scenario.Scenario, rows []summary.Row, request scenario.
 	return curves
 }
 
-// compatible says whether what was published for where may be drawn among cells with these labels.
+// compatible reports whether a figure published for where may be drawn among cells with these
+// labels.
 func compatible(where, labels record.Labels) bool {
 	for name, value := range labels {
 		if own, given := where[name]; given && own != value {
@@ -98,8 +99,8 @@ func compatible(where, labels record.Labels) bool {
 	return true
 }
 
-// absolute is a published figure in the metric's unit; one that is a ratio is applied to what was
-// measured here.
+// absolute converts a published figure to the metric's unit. A published ratio is multiplied by the
+// measured base.
 func absolute(p scenario.Published, rows []summary.Row, rest record.Labels) (float64, bool) {
 	if p.RelativeTo == nil {
 		return p.Value, true
@@ -111,7 +112,7 @@ func absolute(p scenario.Published, rows []summary.Row, rest record.Labels) (flo
 	return p.Value * base.Estimate.Mean, found && base.Estimate.N > 0
 }
 
-// fileName writes labels so that they can be part of a file's name: "path-symmetric-rtt-0.4ms".
+// fileName formats labels as part of a file name: "path-symmetric-rtt-0.4ms".
 func fileName(labels record.Labels) string {
 	text := strings.NewReplacer("=", "-", " ", "-").Replace(summary.Text(labels))
 	return strings.Map(func(r rune) rune {

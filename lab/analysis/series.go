@@ -14,8 +14,8 @@ import (
 	"weir/record"
 )
 
-// representatives are the runs whose time series the bundle keeps: of every cell the valid run
-// whose goodput is the median.
+// representatives returns the runs with time series in the bundle: of every cell the valid run with
+// the median goodput.
 func representatives(outcome *run.Outcome) []*run.Result {
 	byCell := map[*scenario.Cell][]*run.Result{}
 	for i := range outcome.Results {
@@ -46,7 +46,7 @@ func totalGoodput(result *run.Result) (total float64) {
 	return total
 }
 
-// spacing is the least time between two points of a series of TCP's state.
+// spacing is the minimum time between two points of a series of TCP's state.
 const spacing = 40 * time.Millisecond
 
 // addSeries adds the time series of a run.
@@ -65,8 +65,8 @@ func addSeries(b *record.Bundle, result *run.Result) {
 	}
 }
 
-// addDepths adds the lengths of the links' queues, by phase. A queue in which nothing ever waited
-// has none.
+// addDepths adds the lengths of the links' queues, by phase. A queue that was always empty has no
+// series.
 func addDepths(b *record.Bundle, result *run.Result) {
 	for i, both := range result.Depths {
 		for side, bins := range both {
@@ -99,7 +99,7 @@ func (w seriesWriter) add(metric string, at time.Duration, value float64) {
 	w.bundle.Points = append(w.bundle.Points, point)
 }
 
-// rates adds what all streams of a flow together received in each interval.
+// rates adds the sum of bytes received by all streams of a flow in each interval.
 func (w seriesWriter) rates(streams []traffic.Stream) {
 	var sum []uint64
 	for _, s := range streams {
@@ -115,7 +115,7 @@ func (w seriesWriter) rates(streams []traffic.Stream) {
 	}
 }
 
-// readings adds TCP's state over time, of a flow's first stream.
+// readings adds TCP's state of a flow's first stream over time.
 func (w seriesWriter) readings(readings []traffic.Reading) {
 	last := -spacing
 	for _, r := range readings {

@@ -15,9 +15,9 @@ import (
 	"weir/record/summary"
 )
 
-// tables are what the terminal and the report show: the figures of every flow, what the equations
-// say of them, the harm that they do, and what was published beside them. rows are of flows
-// together, measured also of flows alone.
+// tables returns the tables of the terminal and the report: the figures of every flow, the
+// predictions of the equations, the harm, and published figures. rows holds flows that ran
+// together; measured also holds flows that ran alone.
 func tables(outcome *run.Outcome, rows, measured []summary.Row) []record.Table {
 	var all []record.Table
 	if t := resultTable(outcome, rows); len(t.Rows) > 0 {
@@ -53,7 +53,7 @@ func tables(outcome *run.Outcome, rows, measured []summary.Row) []record.Table {
 	return all
 }
 
-// rejectedTable lists the runs that do not count, and why.
+// rejectedTable lists the rejected runs with their reasons.
 func rejectedTable(outcome *run.Outcome) record.Table {
 	t := record.Table{Title: "Rejected runs", Columns: []string{"run", "repetition", "attempt", "why it does not count"}}
 	for i := range outcome.Results {
@@ -65,7 +65,7 @@ func rejectedTable(outcome *run.Outcome) record.Table {
 	return t
 }
 
-// rejectedOf counts the rejected runs of a cell, those that ended before any traffic included.
+// rejectedOf counts the rejected runs of a cell, including runs that ended before any traffic.
 func rejectedOf(outcome *run.Outcome, labels record.Labels) (count int) {
 	own := remove(labels, scenario.PhaseLabel)
 	for i := range outcome.Results {
@@ -123,7 +123,7 @@ func streamTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) 
 	return t, len(t.Rows) > 0
 }
 
-// grid makes a row per cell and subject of those columns for which there is anything to show.
+// grid makes one line per cell and subject, and drops columns without a value.
 func grid(outcome *run.Outcome, rows []summary.Row, columns []column) record.Table {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
 		return !slices.ContainsFunc(rows, func(row summary.Row) bool { return row.Metric == c.metric && interesting(row) })
@@ -142,23 +142,23 @@ func grid(outcome *run.Outcome, rows []summary.Row, columns []column) record.Tab
 	return t
 }
 
-// interesting leaves out columns that could only show zeros: marks without ECN.
+// interesting excludes metrics that could only show zeros, such as marks without ECN.
 func interesting(row summary.Row) bool {
 	return !slices.Contains(rare, row.Metric) || row.Estimate.Mean != 0
 }
 
-// rare are metrics that are zero in most scenarios.
+// rare lists metrics that are zero in most scenarios.
 var rare = []string{scenario.MarkedShare, scenario.UDPReordered, scenario.IOAMLeftAlone, scenario.IOAMDropped, scenario.IOAMUnread,
 	scenario.IOAMEdgeReordered, scenario.IOAMQueueP99}
 
-// line is all rows of one cell and subject.
+// line holds all rows of one cell and subject.
 type line struct {
 	labels  record.Labels
 	subject string
 	rows    map[string]summary.Row
 }
 
-// subjects groups rows in their order, and leaves out the aggregate of a single flow.
+// subjects groups rows in their order, and drops the aggregate of a single flow.
 func subjects(rows []summary.Row, columns []column) []line {
 	var lines []line
 	for _, row := range rows {
@@ -221,7 +221,7 @@ func scaled(e stats.Estimate, factor float64) stats.Estimate {
 	return stats.Estimate{N: e.N, Mean: e.Mean * factor, Low: by(e.Low), High: by(e.High), StdDev: by(e.StdDev)}
 }
 
-// labelNames are the parameters that vary, in the scenario's order, then any other label.
+// labelNames returns the varied parameters in the scenario's order, then all other labels.
 func labelNames(s *scenario.Scenario, rows []summary.Row) []string {
 	var names []string
 	for _, parameter := range s.Parameters {
@@ -239,7 +239,7 @@ func labelNames(s *scenario.Scenario, rows []summary.Row) []string {
 	})
 }
 
-// dropUniform removes a column that says the same in every row.
+// dropUniform removes a column with the same text in every row.
 func dropUniform(t *record.Table, name string) {
 	i := slices.Index(t.Columns, name)
 	for _, row := range t.Rows {
@@ -253,7 +253,7 @@ func dropUniform(t *record.Table, name string) {
 	}
 }
 
-// publishedTable sets what was published beside what was measured here.
+// publishedTable compares published figures with the measured ones.
 func publishedTable(s *scenario.Scenario, rows []summary.Row) (record.Table, bool) {
 	t := record.Table{Title: "Beside published figures", Columns: []string{"where", "metric", "published", "measured here", "source"}}
 	for _, p := range s.Published {
@@ -276,7 +276,7 @@ func publishedTable(s *scenario.Scenario, rows []summary.Row) (record.Table, boo
 	return t, len(t.Rows) > 0
 }
 
-// notes are what a reader of the bundle must know about how it came about.
+// notes lists the conditions that a reader of the bundle needs to know.
 func notes(outcome *run.Outcome) []string {
 	all := append(slices.Clone(outcome.Notes), cutNotes(outcome)...)
 	rejected := 0

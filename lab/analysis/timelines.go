@@ -21,14 +21,15 @@ var timelineTitles = map[string]string{
 }
 
 const (
-	// mostTimelines is how many cells of a scenario have time series drawn; all have them in the
-	// bundle's series.
-	mostTimelines = 6
-	mostCDFs      = 10
+	// maxTimelines bounds the cells with drawn time series. The bundle holds the series of all
+	// cells.
+	maxTimelines = 6
+	mostCDFs     = 10
 )
 
-// timelines draws a metric of the flows over time: a figure for each of a few cells spread over the
-// sweep, or for each of a few groups of cells that differ in one parameter alone, the series.
+// timelines draws a metric of the flows over time: one figure for each of a few cells spread over
+// the sweep. With a series parameter, a figure shows a group of cells that differ in that parameter
+// only.
 func timelines(b *record.Bundle, request scenario.FigureRequest) []record.Figure {
 	var cells []record.Labels
 	for _, point := range b.Points {
@@ -43,7 +44,7 @@ func timelines(b *record.Bundle, request scenario.FigureRequest) []record.Figure
 	}
 	known, _, _ := scenario.FindMetric(request.Metric)
 	var all []record.Figure
-	for _, i := range spread(len(groups), mostTimelines) {
+	for _, i := range spread(len(groups), maxTimelines) {
 		figure := record.Figure{
 			Name: request.Name, Title: request.Title, Kind: record.TimeLine, XLabel: "time", XUnit: record.Seconds, YLabel: request.Metric, YUnit: known.Unit,
 			LogY: request.LogY, Subtitle: "the valid run with the median goodput",
@@ -64,7 +65,7 @@ func timelines(b *record.Bundle, request scenario.FigureRequest) []record.Figure
 	return all
 }
 
-// seriesOf is the parameter of which each value is a curve, if there is one.
+// seriesOf returns the parameter that becomes one curve per value, if there is one.
 func seriesOf(request scenario.FigureRequest) []string {
 	if request.Series == "" || request.Series == bySubject {
 		return nil
@@ -72,7 +73,7 @@ func seriesOf(request scenario.FigureRequest) []string {
 	return []string{request.Series}
 }
 
-// groupsOf puts cells together that differ in nothing but the series; without one each is a group.
+// groupsOf groups cells that differ in the series parameter only; without one each cell is a group.
 func groupsOf(cells []record.Labels, series string) (groups [][]record.Labels) {
 	for _, cell := range cells {
 		i := -1
@@ -88,8 +89,8 @@ func groupsOf(cells []record.Labels, series string) (groups [][]record.Labels) {
 	return groups
 }
 
-// timeCurves are the flows of a cell over time. Where cells are drawn together, each curve has the
-// cell's value of the series, and its flow where there are several.
+// timeCurves returns the flows of a cell over time. If several cells share a figure, each curve's
+// name has the cell's value of the series, and the flow's name if there are several flows.
 func timeCurves(points []record.Point, labels record.Labels, request scenario.FigureRequest) []record.Curve {
 	var curves []record.Curve
 	for _, point := range points {
@@ -116,13 +117,13 @@ func timeCurves(points []record.Point, labels record.Labels, request scenario.Fi
 	return curves
 }
 
-// spread chooses at most most of n places, the first and the last among them.
-func spread(n, most int) []int {
+// spread chooses at most limit of n places, evenly, including the first and the last.
+func spread(n, limit int) []int {
 	var places []int
-	for i := range min(n, most) {
+	for i := range min(n, limit) {
 		place := i
-		if n > most {
-			place = i * (n - 1) / (most - 1)
+		if n > limit {
+			place = i * (n - 1) / (limit - 1)
 		}
 		places = append(places, place)
 	}
@@ -136,7 +137,7 @@ var distributionTitles = map[string]string{
 	distributionOWD:      "One-way delay",
 }
 
-// distributionFigures draws the cumulative distribution of each kind of delay, all valid
+// distributionFigures draws the cumulative distribution of each kind of delay, with all valid
 // repetitions of a cell merged.
 func distributionFigures(b *record.Bundle) []record.Figure {
 	var all []record.Figure
@@ -181,7 +182,7 @@ func mergedDistributions(b *record.Bundle, metric string) (map[string]*hist.Hist
 	return merged, names
 }
 
-// shortName tells labels apart from others by the values of those that differ: "bbr, 1%".
+// shortName identifies labels among all by the values that differ: "bbr, 1%".
 func shortName(labels record.Labels, all []record.Labels) string {
 	differing := distinct(labels, all)
 	var parts []string
@@ -194,7 +195,7 @@ func shortName(labels record.Labels, all []record.Labels) string {
 	return strings.Join(parts, ", ")
 }
 
-// distinct are those labels that differ among all.
+// distinct returns the labels that differ among all.
 func distinct(labels record.Labels, all []record.Labels) record.Labels {
 	differing := record.Labels{}
 	for name, value := range labels {
@@ -205,7 +206,7 @@ func distinct(labels record.Labels, all []record.Labels) record.Labels {
 	return differing
 }
 
-// cdf turns a histogram into the share of values at or below each bucket's upper end.
+// cdf converts a histogram to the share of values at or below each bucket's upper end.
 func cdf(name string, h *hist.Histogram) record.Curve {
 	curve := record.Curve{Name: name}
 	curve.X, curve.Y = h.Curve()

@@ -13,16 +13,16 @@ import (
 	"weir/record/summary"
 )
 
-// figure is a measured mean, or a ratio of two, with its interval.
+// figure is a measured mean, or a ratio of two means, with its interval.
 type figure struct {
 	value     float64
 	low, high *float64
 	n         int
-	base      int // repetitions of what it is divided by; 0 for a mean
+	base      int // repetitions of the denominator; 0 for a mean
 	unit      record.Unit
 }
 
-// text prints it as "373.2 Mbit/s (95 %: 360–390 Mbit/s, n = 5)", of a ratio "0.42 (95 %: 0.4–0.44,
+// text prints it as "373.2 Mbit/s (95 %: 360–390 Mbit/s, n = 5)", a ratio as "0.42 (95 %: 0.4–0.44,
 // n = 5 / 3)".
 func (f figure) text() string {
 	unit, n := f.unit, "n = "+strconv.Itoa(f.n)
@@ -35,7 +35,7 @@ func (f figure) text() string {
 	return unit.Format(f.value) + " (95 %: " + unit.FormatInterval(*f.low, *f.high) + ", " + n + ")"
 }
 
-// matches says whether labels hold everything that where asks for.
+// matches reports whether labels hold every name and value of where.
 func matches(labels, where record.Labels) bool {
 	for name, value := range where {
 		if labels[name] != value {
@@ -67,7 +67,7 @@ func measured(rows []summary.Row, row summary.Row, relative record.Labels) (figu
 	return figure{value: ratio.Value, low: ratio.Low, high: ratio.High, n: row.Estimate.N, base: base.Estimate.N, unit: record.Share}, ""
 }
 
-// verdicts judges every expectation in every cell it speaks of.
+// verdicts judges every expectation in every cell to which it applies.
 func verdicts(s *scenario.Scenario, rows []summary.Row) []record.Verdict {
 	var all []record.Verdict
 	for _, expectation := range s.Expect {
@@ -108,7 +108,7 @@ func judge(e scenario.Expectation, rows []summary.Row, row summary.Row) record.V
 	return verdict
 }
 
-// expected prints what is expected: "share of srtt_mean at loss=0%: at most 0.4".
+// expected prints the expectation: "share of srtt_mean at loss=0%: at most 0.4".
 func expected(e scenario.Expectation) string {
 	metric, _, _ := scenario.FindMetric(e.Metric)
 	unit, what := metric.Unit, e.Metric+" of "+subject(e.Subject)

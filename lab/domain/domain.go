@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package domain makes nodes of a built testbed nodes of an IOAM domain, by the room's own data
-// plane, and reads what packets tell where their options end.
+// Package domain makes nodes of a built testbed nodes of an IOAM domain, with the ioam module's own
+// data plane, and collects the options at their end points.
 //
-// What will bite you: a super-packet counts as one packet, and is cut between a plain link and an
-// emulated one; so counters of different nodes are those of the same packets only where all links
-// of a path are plain, or all emulated.
+// Pitfalls: a super-packet (GSO, GRO) counts as one packet, and is cut between a plain link and an
+// emulated one. Counters of different nodes are comparable only if all links of a path are plain,
+// or all are emulated.
 package domain
 
 import (
@@ -20,21 +20,20 @@ import (
 	"weir/modules/ioam/collect"
 )
 
-// Domain is the nodes of a cell at work. nil has none. It is not safe for concurrent use.
+// Domain holds the active nodes of a cell; nil has none. It is not safe for concurrent use.
 type Domain struct {
 	nodes []*node
 }
 
-// node is one of them.
 type node struct {
 	name     string
 	attached *ioam.Attached
-	reading  *reading // nil where nothing is read
+	reading  *reading // nil without a reader
 	before   ioam.Counts
-	edges    []ioam.Edge // before
+	edges    []ioam.Edge // counters at Begin
 }
 
-// Check says whether this kernel has what the nodes of a cell need. Nothing is changed.
+// Check reports whether this kernel supports the nodes of a cell. It changes nothing.
 func Check(cell *scenario.Cell) error {
 	for _, n := range cell.Nodes {
 		if !n.IOAM.On() {
@@ -48,7 +47,7 @@ func Check(cell *scenario.Cell) error {
 	return nil
 }
 
-// Attach makes the nodes.
+// Attach activates the nodes.
 func Attach(cell *scenario.Cell, built *topology.Topology) (*Domain, error) {
 	d := &Domain{}
 	for _, n := range cell.Nodes {
@@ -86,15 +85,15 @@ func (d *Domain) attach(n scenario.Node, built *topology.Topology) error {
 	return err
 }
 
-// Status is what a node did, and what it was told of packets, in a span of time.
+// Status holds the counters and collected data of a node between Begin and End.
 type Status struct {
 	Node      string
 	Counts    ioam.Counts
-	Collected *collect.Summary // nil where nothing is read
-	Edges     []ioam.Edge      // flows whose edge-to-edge options end here
+	Collected *collect.Summary // nil without a reader
+	Edges     []ioam.Edge      // flows with edge-to-edge options that end here
 }
 
-// Begin begins the span that End ends.
+// Begin starts the measurement interval that End ends.
 func (d *Domain) Begin() (err error) {
 	if d == nil {
 		return nil
@@ -115,7 +114,7 @@ func (d *Domain) Begin() (err error) {
 	return nil
 }
 
-// End returns what the nodes did since Begin.
+// End returns the counters since Begin.
 func (d *Domain) End() ([]Status, error) {
 	if d == nil {
 		return nil, nil
@@ -141,7 +140,8 @@ func (d *Domain) End() ([]Status, error) {
 	return all, nil
 }
 
-// Counts are what a node has done since it is one; false where it is none.
+// Counts returns a node's counters since Attach. The second result is false if the name is not a
+// node.
 func (d *Domain) Counts(name string) (c ioam.Counts, is bool, err error) {
 	if d == nil {
 		return c, false, nil
@@ -155,7 +155,7 @@ func (d *Domain) Counts(name string) (c ioam.Counts, is bool, err error) {
 	return c, false, nil
 }
 
-// Close ends the nodes. What they have changed otherwise goes with their namespaces.
+// Close detaches the nodes. All their other changes disappear with their namespaces.
 func (d *Domain) Close() (err error) {
 	if d == nil {
 		return nil

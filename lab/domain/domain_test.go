@@ -40,7 +40,7 @@ links:
 phases: [{duration: 1s, flows: [{kind: udp, family: 6, from: a, to: b, rate: 1Mbit}]}]
 `
 
-// raise builds a cell of the scenario's with its nodes.
+// raise builds a cell of the scenario with its nodes.
 func raise(t *testing.T, cell *scenario.Cell) (*topology.Topology, *Domain) {
 	t.Helper()
 	_, built := labtest.Build(t, cell)
@@ -85,7 +85,6 @@ func exchange(t *testing.T, cell *scenario.Cell, built *topology.Topology, n int
 	}
 }
 
-// Each mode does what it says, spans begin at zero, and traces are read whole.
 func TestNodesPutInAndTakeOut(t *testing.T) {
 	s, err := scenario.Parse("test.yaml", []byte(text))
 	if err != nil {
@@ -152,7 +151,6 @@ func judge(t *testing.T, mode string, all []Status) {
 	}
 }
 
-// Without nodes there is no domain, and nothing of it fails.
 func TestNoDomain(t *testing.T) {
 	var d *Domain
 	status, err := d.End()

@@ -9,10 +9,10 @@ import (
 	"weir/modules/ioam/collect"
 )
 
-// reading adds up what a node tells, in a goroutine of its own, between read and close.
+// reading adds up the records of a node in its own goroutine, between read and close.
 type reading struct {
 	records *ioam.Reader
-	asked   chan chan *collect.Summary // answered when nothing is left to read
+	asked   chan chan *collect.Summary // answered after the last record is read
 	stop    chan struct{}
 	ended   chan struct{}
 	failed  error // set before the goroutine ends
@@ -35,7 +35,7 @@ func (r *reading) run() {
 	for {
 		is, err := r.records.Next(&record)
 		switch {
-		case errors.Is(err, ioam.ErrRecord): // counted by nobody else, and not of this lab's nodes
+		case errors.Is(err, ioam.ErrRecord): // not a record of this lab's nodes; no other counter has it
 			continue
 		case err != nil:
 			r.failed = err
@@ -55,7 +55,7 @@ func (r *reading) run() {
 	}
 }
 
-// take returns what was told since the last time, all that the node has written until now included.
+// take returns the sum since the last call, including all records written so far.
 func (r *reading) take() (*collect.Summary, error) {
 	answer := make(chan *collect.Summary, 1)
 	select {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expect knows what a scenario can expect of a measured figure: one file per kind of
-// expectation, and one list of them in kinds.go.
+// Package expect defines the expectations of a scenario: one file per kind, listed in kinds.go.
 //
-// A kind's file holds everything about it: its keys in a scenario and their validation, its words
-// for people, and how an estimate, a mean with its interval, is judged. The package is pure.
+// The file of a kind holds its keys in a scenario, their validation, its text for reports, and its
+// judge of an estimate (a mean with its interval). The package is pure.
 package expect
 
 import (
@@ -16,23 +15,23 @@ import (
 )
 
 // Estimate is a measured figure in base units, or a ratio of two: the mean and its 95 % interval,
-// nil where there is none.
+// which is nil if there is none.
 type Estimate struct {
 	Mean      float64
 	Low, High *float64
 }
 
-// kind is one way to judge an estimate, with its parameters.
+// kind is one rule of judgement with its parameters.
 type kind interface {
-	// given says whether the expectation is of this kind.
+	// given reports whether the expectation is of this kind.
 	given() bool
-	// words follow what is measured and a colon: "at least 5 Mbit/s".
+	// words is the text after the metric and a colon: "at least 5 Mbit/s".
 	words(unit record.Unit) string
-	// judge returns the outcome, and what a reader must know of its certainty, or "".
+	// judge returns the outcome, and a remark on its certainty or "".
 	judge(Estimate) (record.Outcome, string)
 }
 
-// Words says what is expected: "at least 5 Mbit/s".
+// Words returns the expectation as text: "at least 5 Mbit/s".
 func (s Statement) Words(unit record.Unit) string {
 	var all []string
 	for _, k := range s.each() {
@@ -43,8 +42,8 @@ func (s Statement) Words(unit record.Unit) string {
 	return strings.Join(all, ", ")
 }
 
-// Judge compares an estimate with what is expected. The reason says what a reader must know of the
-// outcome's certainty; "" if it is certain.
+// Judge compares an estimate with the expectation. The reason qualifies the outcome's certainty; ""
+// means certain.
 func (s Statement) Judge(e Estimate) (outcome record.Outcome, reason string) {
 	for _, k := range s.each() {
 		if k.given() {
@@ -54,8 +53,8 @@ func (s Statement) Judge(e Estimate) (outcome record.Outcome, reason string) {
 	return record.Holds, ""
 }
 
-// byMean is the verdict rule for kinds that compare the mean with bounds: the mean decides, and the
-// reason says where the interval reaches across a bound, or that there is none.
+// byMean is the verdict rule for kinds with bounds: the mean decides. The reason reports an
+// interval that reaches across a bound, or a missing interval.
 func byMean(holds bool, e Estimate, bounds ...*float64) (outcome record.Outcome, reason string) {
 	outcome = record.Fails
 	if holds {
@@ -72,25 +71,25 @@ func byMean(holds bool, e Estimate, bounds ...*float64) (outcome record.Outcome,
 	return outcome, ""
 }
 
-// Draft is what a scenario expects of one metric.
+// Draft describes the expectation that a scenario states of one metric.
 type Draft struct {
 	Path     string         // of the expectation, for messages: "expect[0]"
 	Place    yamlfile.Place // of the expectation
 	Complain func(at yamlfile.Place, try, format string, args ...any)
-	// Quantity reads a figure in the metric's unit, or a ratio; it complains and returns nil where
-	// it is none, or where there is no text.
+	// Quantity reads a figure in the metric's unit, or a ratio. It reports an error and returns nil
+	// for other text; without text it returns nil.
 	Quantity func(text *yamlfile.Text, path string) *float64
 }
 
-// keysOf are one kind's keys, as they were read.
+// keysOf holds one kind's keys as read from the file.
 type keysOf interface {
-	// ways says which keys to give: "min, max or both".
+	// ways names the keys to give: "min, max or both".
 	ways() string
-	// read puts the kind into the statement, and says whether the file names it.
+	// read copies the kind into the statement, and reports whether the file names it.
 	read(*Draft, *Statement) bool
 }
 
-// Read makes a statement of the keys, and complains of mistakes.
+// Read makes a statement from the keys and reports mistakes.
 func (k *Keys) Read(d *Draft) (out Statement) {
 	given, ways := 0, []string{}
 	for _, keys := range k.each() {

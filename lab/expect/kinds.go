@@ -2,13 +2,13 @@
 
 package expect
 
-// Statement is what is expected of a figure: the parameters of all kinds, of which one is given. In
-// JSON they are on one level; parameters of two kinds need different names.
+// Statement is the expectation of a figure: the parameters of all kinds, exactly one of them set.
+// JSON has them on one level, so the kinds need distinct names.
 type Statement struct {
 	Bounds
 }
 
-// Keys are those of all kinds in a scenario.
+// Keys holds the scenario keys of all kinds.
 type Keys struct {
 	boundsKeys
 }

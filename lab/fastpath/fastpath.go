@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fastpath has routers of a built testbed forward by Weir's offload in place of their
-// kernel, so that ways to forward can be measured side by side under one routing table.
+// Package fastpath attaches Weir's offload to routers of a built testbed, so that fast paths and
+// the kernel can be compared under one routing table.
 package fastpath
 
 import (
@@ -17,13 +17,13 @@ import (
 	"weir/modules/offload"
 )
 
-// Paths are the fast paths of a cell. nil has none.
+// Paths holds the fast paths of a cell; nil has none.
 type Paths struct {
 	attached map[string]*offload.Attached // by router
 	by       map[string]string
 }
 
-// Check says whether this kernel has what the routers of a cell forward by. Nothing is changed.
+// Check reports whether this kernel supports the fast paths of a cell. It changes nothing.
 func Check(cell *scenario.Cell) error {
 	for _, n := range cell.Nodes {
 		if n.Forwarding == "" {
@@ -36,8 +36,7 @@ func Check(cell *scenario.Cell) error {
 	return nil
 }
 
-// Attach has each router forward as its node says, between all its devices, by the routes that it
-// has now.
+// Attach starts each router's fast path between all its devices, with the routes of this moment.
 func Attach(cell *scenario.Cell, built *topology.Topology) (*Paths, error) {
 	p := &Paths{map[string]*offload.Attached{}, map[string]string{}}
 	for _, n := range cell.Nodes {
@@ -63,8 +62,9 @@ func Attach(cell *scenario.Cell, built *topology.Topology) (*Paths, error) {
 	return p, nil
 }
 
-// receives has the far end of a plain link take frames that are redirected to the near one: a veth
-// device does so with NAPI alone, which GRO brings. Emulated links end at XDP, which brings it too.
+// receives makes the far end of a plain link accept frames that XDP redirects to the near end. veth
+// accepts them only with NAPI, and GRO enables NAPI. Emulated links end at an XDP program, which
+// enables it too.
 func receives(built *topology.Topology, near, far topology.End) error {
 	if near.Carrier != "" {
 		return nil
@@ -72,7 +72,7 @@ func receives(built *topology.Topology, near, far topology.End) error {
 	return ethtool.SetFeatures(built.Nodes[far.Node], far.Device, map[string]bool{"gro": true})
 }
 
-// By is what forwards a router's packets; "" for its kernel.
+// By returns the fast path of a router, or "" if its kernel forwards.
 func (p *Paths) By(router string) string {
 	if p == nil {
 		return ""
@@ -80,7 +80,8 @@ func (p *Paths) By(router string) string {
 	return p.by[router]
 }
 
-// Forwards is an error if a fast path has forwarded nothing: then what was measured was another's.
+// Forwards returns an error if a fast path has forwarded nothing: then the kernel forwarded the
+// measured traffic.
 func (p *Paths) Forwards() error {
 	if p == nil {
 		return nil
@@ -97,7 +98,7 @@ func (p *Paths) Forwards() error {
 	return nil
 }
 
-// Close ends them.
+// Close detaches the fast paths.
 func (p *Paths) Close() (err error) {
 	if p == nil {
 		return nil

@@ -26,7 +26,7 @@ links: [{ends: [a, r], plain: true}, {ends: [r, b], plain: true}]
 phases: [{duration: 1s, flows: [{kind: udp, from: a, to: b, rate: 1Mbit}]}]
 `
 
-// raise builds a cell of the scenario's with its routers as they are to forward.
+// raise builds a cell of the scenario with the fast paths of its routers.
 func raise(t *testing.T, cell *scenario.Cell) (*topology.Topology, *Paths) {
 	t.Helper()
 	_, built := labtest.Build(t, cell)
@@ -57,7 +57,7 @@ func socket(t *testing.T, ns *netns.Namespace, at netip.AddrPort) (fd int) {
 	return fd
 }
 
-// A router forwards by what its node says, and a fast path that has forwarded nothing is told.
+// A router forwards by its node's fast path, and an idle fast path is reported.
 func TestRoutersForwardByWhatTheyAreTo(t *testing.T) {
 	cells, err := cellsOf(text)
 	if err != nil {
@@ -104,7 +104,6 @@ func TestRoutersForwardByWhatTheyAreTo(t *testing.T) {
 	}
 }
 
-// A host forwards nothing.
 func TestAHostHasNoForwarding(t *testing.T) {
 	if _, err := cellsOf("version: 1\ntitle: x\nhosts: [{name: a, forwarding: xdp}, b]\nlinks: [{ends: [a, b]}]\nphases: [{duration: 1s}]\n"); err == nil {
 		t.Error("a host that forwards was taken")

@@ -20,11 +20,11 @@ import (
 // Tolerances of a calibration.
 const (
 	RateTolerance  = 0.02                   // relative to the requested rate, both ways
-	DelayTolerance = 500 * time.Microsecond // or DelayShare of the delay, if that is more
+	DelayTolerance = 500 * time.Microsecond // or DelayShare of the delay, if that is larger
 	DelayShare     = 0.05
 	LossSigma      = 4 // standard deviations
 
-	tries         = 3 // of each direction: a machine that others use disturbs a single one easily
+	tries         = 3 // per direction: other load on the machine easily disturbs a single one
 	trainTime     = 150 * time.Millisecond
 	trainFrames   = 4000
 	shortTime     = 60 * time.Millisecond // of the trains of many links
@@ -35,9 +35,9 @@ const (
 	unlimitedRate = 200e6 // bit/s at which an unlimited link is probed
 )
 
-// Calibrate probes both directions of an idle link and compares it with what was asked; see
-// README.md for the tolerances. Problems are in the Calibration; the error is about probing itself.
-// It takes about 0.6 s and the link's delays.
+// Calibrate probes both directions of an idle link and compares it with the request; see README.md
+// for the tolerances. Mismatches are in the Calibration; the error reports a failure of probing
+// itself. It takes about 0.6 s plus the link's delays.
 func Calibrate(ctx context.Context, l Link) (Calibration, error) {
 	return calibrateLink(ctx, l, trainPlan{trainTime, trainFrames, tries, 1, nil})
 }
@@ -52,8 +52,8 @@ type trainPlan struct {
 	closing *sync.WaitGroup
 }
 
-// close closes a prober. The kernel waits for a grace period with each packet socket, in which
-// others need not wait too.
+// close closes a prober. The kernel waits for a grace period with each packet socket; several
+// probers can wait at once.
 func (plan trainPlan) close(p *prober) {
 	if plan.closing == nil {
 		p.close()
@@ -106,7 +106,7 @@ func calibrate(ctx context.Context, from, to Endpoint, asked link.Direction, pla
 	return measured, problems, nil
 }
 
-// measure sends single frames for the delay and a train for the rate, both for the loss.
+// measure sends single frames for the delay and a train for the rate. Both count for the loss.
 func (p *prober) measure(ctx context.Context, asked link.Direction) (Measured, error) {
 	quiet := 50*time.Millisecond + 2*asked.Delay + 8*asked.Jitter
 	if err := p.warmUp(ctx, asked, quiet); err != nil {
@@ -128,7 +128,7 @@ func (p *prober) measure(ctx context.Context, asked link.Direction) (Measured, e
 	m.Loss = 1 - float64(m.Arrived)/float64(m.Sent)
 	m.LossLow, m.LossHigh = lossBounds(asked.Loss, m.Sent)
 	if asked.Rate > 0 {
-		if m.Loss > m.LossHigh { // the surplus was lost in front of the wire, and has not used it
+		if m.Loss > m.LossHigh { // lost before the bottleneck, so this surplus did not use the wire
 			train = slices.DeleteFunc(train, func(one probe) bool { return one.arrived == 0 })
 		}
 		m.Rate = trainRate(train, length, asked.Jitter > 0)
@@ -178,7 +178,7 @@ func (p *prober) round(ctx context.Context, m *Measured, count, length int, quie
 	return probes, nil
 }
 
-// plan chooses a train that takes about trainTime and has enough frames to see losses.
+// plan chooses a train that takes about trainTime and has enough frames to measure the loss.
 func (p *prober) plan(rate units.BitRate) (count, length int) {
 	bitrate := float64(rate)
 	if rate == 0 {
@@ -191,8 +191,8 @@ func (p *prober) plan(rate units.BitRate) (count, length int) {
 	return max(50, min(count, p.trains.frames)), length
 }
 
-// busy keeps the bottleneck busy without overflowing its queue: it holds half a queue, or 5 ms,
-// ahead.
+// busy keeps the bottleneck busy without an overflow of its queue: half a queue, or 5 ms, is in the
+// queue.
 func busy(asked link.Direction, length int) pace {
 	rate := asked.Rate
 	if rate == 0 {
@@ -212,7 +212,7 @@ func busy(asked link.Direction, length int) pace {
 	return pace{each: each, ahead: ahead}
 }
 
-// onWire is the time that a frame takes at a rate; 0 for an unlimited one.
+// onWire is the serialization time of a frame at a rate; 0 for an unlimited rate.
 func onWire(length int, rate units.BitRate) time.Duration {
 	if rate == 0 {
 		return 0
@@ -237,9 +237,9 @@ func (m *Measured) delays(single []probe) {
 	m.DelayMin, m.DelayMedian, m.DelayMean = all[0], all[len(all)/2], sum/time.Duration(len(all))
 }
 
-// trainRate is the median rate of a train's segments, so that a sender that was kept from sending
-// for a while does not make a link look slow. With jitter, which would drown a segment, it is that
-// of the whole train.
+// trainRate is the median rate of a train's segments, so that a pause of the sender does not make a
+// link look slow. With jitter, larger than the time of a segment, it is the rate of the whole
+// train.
 func trainRate(train []probe, length int, whole bool) units.BitRate {
 	if whole || len(train) < 2*segments {
 		return segmentRate(train, length)
@@ -257,8 +257,8 @@ func trainRate(train []probe, length int, whole bool) units.BitRate {
 	return rates[len(rates)/2]
 }
 
-// segmentRate is the rate between the first and the last arrival: frames lost behind the bottleneck
-// have used it too.
+// segmentRate is the rate between the first and the last arrival. Frames lost after the bottleneck
+// count, because they used it too.
 func segmentRate(train []probe, length int) units.BitRate {
 	first, last := -1, -1
 	for i, one := range train {

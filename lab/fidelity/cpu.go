@@ -25,8 +25,8 @@ func readCPUs() ([]cpuTime, error) {
 	return parseCPUs(file)
 }
 
-// parseCPUs reads the lines "cpuN user nice system idle iowait irq softirq steal ..."; the sum over
-// all, "cpu", is left out.
+// parseCPUs reads the lines "cpuN user nice system idle iowait irq softirq steal ..." without the
+// sum, "cpu".
 func parseCPUs(from io.Reader) ([]cpuTime, error) {
 	const idle, iowait, steal, last = 3, 4, 7, 8
 	var cpus []cpuTime
@@ -55,8 +55,8 @@ func parseCPUs(from io.Reader) ([]cpuTime, error) {
 	return cpus, lines.Err()
 }
 
-// utilization is each processor's busy share and the stolen share of all, between two readings. A
-// processor that went away or came meanwhile, or whose clock did not tick, is left out.
+// utilization is each CPU's busy share and the stolen share of all CPUs between two readings. It
+// excludes a CPU that was added or removed in between, or with a clock that did not advance.
 func utilization(before, after []cpuTime) (busy []float64, steal float64) {
 	var total, stolen uint64
 	for i := range min(len(before), len(after)) {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fidelity decides whether a testbed may be believed.
+// Package fidelity decides whether a testbed's figures are valid.
 //
 // [Calibrate] sends probe frames over a link before any traffic and compares rate, delay and loss
-// with what was asked. A [Watch] observes a run: frames that veth devices or the carrier lost, how
-// late the emulator sent, and how busy the processors were. [Capacity] finds the highest rate that
-// this machine carries. A run that fails here is invalid: it is repeated or reported as such, and
-// never enters an average.
+// with the request. A [Watch] observes a run: frames lost by veth devices or the carrier, lateness
+// of the emulator, and CPU load. [Capacity] finds the highest rate that this machine carries. A run
+// that fails here is invalid: it is repeated or reported as invalid, and never enters a mean.
 //
-// Tolerances are fixed, and listed in README.md, so that a scenario cannot talk its way around
-// them.
+// Tolerances are constants, listed in README.md. No scenario can change them.
 package fidelity
 
 import (
@@ -62,7 +60,7 @@ func (c Calibration) OK() bool { return len(c.Problems) == 0 }
 // Judgement is the result of a watch.
 type Judgement struct {
 	Valid    bool     `json:"valid"`
-	Reasons  []string `json:"reasons,omitempty"` // why not, in words that name the figure and its limit
+	Reasons  []string `json:"reasons,omitempty"` // causes, each with its figure and limit
 	Drops    uint64   `json:"veth_drops"`
 	Overruns uint64   `json:"overruns"` // frames the carrier lost
 	// Lateness is the delay of frames behind schedule in the carrier, over all links; 0 if unknown.
@@ -70,9 +68,9 @@ type Judgement struct {
 	LatenessP99 time.Duration `json:"lateness_p99_ns"`
 	Busy        []float64     `json:"cpu_busy"`  // busy share of each CPU
 	Steal       float64       `json:"cpu_steal"` // share of CPU time stolen by the hypervisor
-	// Stall is the longest time for which the carrier left a frame that had arrived or was due,
-	// Behind all such time of the direction that had the most, in spans longer than the tolerated
-	// lateness.
+	// Stall is the longest time for which a frame that had arrived or was due waited in the
+	// carrier. Behind is the sum of such times longer than the tolerated lateness, of the worst
+	// direction.
 	Stall  time.Duration `json:"longest_stall_ns"`
 	Behind time.Duration `json:"behind_ns"`
 	// Witness is the report of package witness; nil without one.
@@ -84,15 +82,16 @@ type Limits struct {
 	LatenessP50 time.Duration
 	LatenessP99 time.Duration
 	Stall       time.Duration
-	Behind      float64 // share of the time, in spans longer than LatenessP99
+	Behind      float64 // share of the time, in stalls longer than LatenessP99
 	Busy        float64 // of the least busy CPU
 	Steal       float64
 }
 
-// DefaultLimits are the tolerances of a run whose shortest emulated delay is the one given: 100 µs
-// or 5 % of it for the median lateness and 2 ms or 20 % of it for the 99th percentile, whichever is
-// more; the carrier at a standstill for 50 ms at a time and, in spans longer than that percentile's
-// tolerance, for 2 % of the time; 99 % busy; 5 % stolen.
+// DefaultLimits returns the tolerances for a run with the given shortest emulated delay. Median
+// lateness: 100 µs or 5 % of the delay, whichever is more; 99th percentile: 2 ms or 20 % of it.
+//
+// One stall of the carrier may last 50 ms. Stalls longer than the tolerated 99th percentile may
+// take 2 % of the time. CPUs may be 99 % busy and 5 % stolen.
 func DefaultLimits(shortest time.Duration) Limits {
 	return Limits{
 		LatenessP50: max(100*time.Microsecond, shortest/20),

@@ -99,8 +99,8 @@ func findsWhatIsThere(t *testing.T, carrier link.Carrier) {
 	must(t, err)
 	t.Logf("%+v", c)
 	m := c.Forward
-	// What a busy machine cannot change: no frame is faster than asked, and losses are losses.
-	// Frames that an emulator was late with come at any rate.
+	// Load on the machine cannot change these: no frame is faster than its delay, and losses are
+	// losses. If the emulator is late, frames may arrive at any rate.
 	if m.DelayMin < forward.Delay || m.Rate == 0 {
 		t.Errorf("a delay of %s and a rate of %s were measured", m.DelayMin, m.Rate)
 	}
@@ -126,7 +126,7 @@ func TestCalibrationRejectsAnotherLink(t *testing.T) {
 	}
 }
 
-// Both directions of several links are probed at once, and none is taken for another.
+// Both directions of several links are probed at once, and each keeps its own result.
 func TestEachDirectionOfSeveralLinksIsItsOwn(t *testing.T) {
 	queue := link.Queue{Packets: 100}
 	there := link.Direction{Rate: 10e6, Delay: 10 * time.Millisecond, Queue: queue}
@@ -142,7 +142,7 @@ func TestEachDirectionOfSeveralLinksIsItsOwn(t *testing.T) {
 	if len(all) != len(links) && (len(all) != 1 || all[0].OK()) {
 		t.Fatalf("%d links, and the calibrations %+v", len(links), all)
 	}
-	for _, c := range all { // what a busy machine cannot change: no frame is faster than asked
+	for _, c := range all { // independent of load: no frame is faster than its delay
 		l := links[slices.IndexFunc(links, func(l fidelity.Link) bool { return l.Name == c.Link })]
 		for n, way := range []struct {
 			asked    link.Direction
@@ -168,7 +168,7 @@ func TestCalibrationOfADeadLinkIsAnError(t *testing.T) {
 	}
 }
 
-// loose are limits that only lost frames violate.
+// loose violates its limits for lost frames only.
 func loose() fidelity.Limits {
 	return fidelity.Limits{LatenessP50: time.Minute, LatenessP99: time.Minute, Stall: time.Minute, Behind: 2, Busy: 2, Steal: 2}
 }
@@ -208,8 +208,8 @@ func TestWatchRejectsLostFrames(t *testing.T) {
 	a, b, carrying := testbed(t, link.Direction{}, link.Direction{})
 	watch, err := fidelity.NewWatch(carrying, []fidelity.Endpoint{a, b}, loose())
 	must(t, err)
-	// A frame that is larger than the emulator's buffers: the veth takes it after its MTU was
-	// raised behind its back.
+	// The frame is larger than the emulator's buffers. The veth accepts it, because its MTU was
+	// raised after the emulator attached.
 	conn, err := rtnl.Open(a.Namespace)
 	must(t, err)
 	defer conn.Close()
@@ -226,7 +226,7 @@ func TestWatchRejectsLostFrames(t *testing.T) {
 func TestCapacityChoosesAmongTheRatesAndLeavesNothing(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "AF_XDP", probe.AFXDP())
-	own := fmt.Sprintf("weir-capacity-%d-", os.Getpid()) // others may be measuring too
+	own := fmt.Sprintf("weir-capacity-%d-", os.Getpid()) // another test may measure too
 	rates := []units.BitRate{2e6, 1e15}
 	capable, err := fidelity.Capacity(t.Context(), emulator.New(emulator.Options{}), link.Direction{Queue: link.Queue{Packets: 100}}, rates)
 	must(t, err)

@@ -34,7 +34,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// The bounds of a loss are wide enough for the model itself, and too narrow for another loss.
+// The loss bounds are wide enough for the model itself, and too narrow for another loss.
 func TestLossBoundsAgainstTheModel(t *testing.T) {
 	for _, asked := range []loss.Loss{
 		{},
@@ -84,8 +84,7 @@ func TestDifferenceOfHistograms(t *testing.T) {
 	}
 }
 
-// A train over a link of 8 Mbit/s: 1 µs per octet. A pause in the middle does not change what the
-// link's rate is.
+// A train over a link of 8 Mbit/s: 1 µs per byte. A pause in the middle does not change the rate.
 func TestTrainRateIgnoresAPause(t *testing.T) {
 	const length = 976 // 1 ms on the wire
 	train := make([]probe, 160)
@@ -120,7 +119,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Slow start at first, then 8 Mbit/s: a probe that counts from the beginning would find less.
+// Slow start at first, then 8 Mbit/s: a mean from the start would be lower.
 func TestBestRateIsPastSlowStart(t *testing.T) {
 	var all []arrival
 	octets := 0

@@ -16,17 +16,17 @@ import (
 const (
 	// few links are calibrated one after the other, with long trains.
 	few = 2
-	// atOnce is the number of concurrent calibrations per CPU, each in both directions: they mostly
+	// atOnce is the number of concurrent calibrations per CPU, each in both directions. They mostly
 	// wait for delays and departure times.
 	atOnce = 4
 	// fast links are calibrated one by one, because their probes need a CPU.
 	fast = units.BitRate(200e6)
 )
 
-// CalibrateAll calibrates links: many of them several at a time, with short trains. Those that are
-// not what was asked then, twice, or lose frames on purpose, which short trains see badly, are
-// calibrated again by Calibrate, each alone. It stops at the first of these that is not what was
-// asked. Links of which a probe failed have a problem that says so.
+// CalibrateAll calibrates links, many at a time with short trains. A link that fails twice, or that
+// drops frames on purpose (short trains measure loss badly), is calibrated again by Calibrate,
+// alone. CalibrateAll stops at the first link that fails alone. A failed probe becomes a problem of
+// its link.
 func CalibrateAll(ctx context.Context, links []Link) ([]Calibration, error) {
 	all := make([]Calibration, len(links))
 	done := make([]bool, len(links))

@@ -13,8 +13,8 @@ import (
 	"weir/lab/link/rawsock"
 )
 
-// Probe frames have the first EtherType that IEEE 802 sets aside for local experiments: no stack
-// takes them.
+// Probe frames have the first EtherType that IEEE 802 reserves for local experiments: no stack
+// accepts them.
 const (
 	etherType = 0x88b5
 	header    = 14
@@ -53,8 +53,8 @@ func (p *prober) close() {
 	_ = p.in.Close()
 }
 
-// build writes the next frame. Its destination is a unicast address that no host has, so that no
-// host's stack answers.
+// build writes the next frame. Its destination is an unused unicast address, so that no host's
+// stack answers.
 func (p *prober) build(length int) []byte {
 	f := p.frame[:length]
 	copy(f, []byte{0x02, 0x57, 0x65, 0x69, 0x72, 0xff, 0x02, 0x57, 0x65, 0x69, 0x72, 0x01})
@@ -80,15 +80,15 @@ func monotonic() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// pace spaces frames the way a leaky bucket does: each takes a time, and ahead of them may be sent
-// before theirs has come. A sender that was kept from sending does not make up for it, since the
-// link's queue has run empty meanwhile too.
+// pace spaces frames like a leaky bucket: each takes a time, and frames worth ahead may leave
+// early. After a pause the sender does not catch up, because the link's queue has run empty
+// meanwhile.
 type pace struct {
 	each  time.Duration
 	ahead int
 }
 
-// train sends count frames of a length that includes 14 bytes of Ethernet header.
+// train sends count frames; length includes 14 bytes of Ethernet header.
 func (p *prober) train(ctx context.Context, count, length int, spacing pace) error {
 	credit := time.Duration(spacing.ahead) * spacing.each
 	next := monotonic()
@@ -111,9 +111,9 @@ func (p *prober) train(ctx context.Context, count, length int, spacing pace) err
 	return nil
 }
 
-// collect reads the frames numbered from first on until all are there or none came for the quiet
-// time. They have waited in the socket, so that reading did not compete with sending for a
-// processor. It returns how many arrived damaged.
+// collect reads the frames numbered from first until all have arrived or none came for the quiet
+// time. The frames waited in the socket, so that reading did not compete with sending for a CPU. It
+// returns the number of damaged frames.
 func (p *prober) collect(ctx context.Context, first uint32, into []probe, quiet time.Duration) (damaged uint64, err error) {
 	for missing := len(into); missing > 0 && ctx.Err() == nil; {
 		some, err := p.in.Wait(quiet)

@@ -37,7 +37,7 @@ limits:
 phases: [{duration: 1s, flows: [{name: f, kind: udp, from: a, to: b, rate: 1Mbit}]}]
 `
 
-// Limits by delay are at devices of hosts and routers, count what passes, and leave nothing pinned.
+// Shapers attach to devices of hosts and routers, count packets, and leave no pins.
 func TestDelayIsAtDevices(t *testing.T) {
 	testutil.NeedRoot(t)
 	s, err := scenario.Parse("f.yaml", []byte(behindARouter))
@@ -82,7 +82,7 @@ func TestDelayIsAtDevices(t *testing.T) {
 	}
 }
 
-// send sends datagrams from a to b, which arrive.
+// send sends datagrams from a to b, and waits for them.
 func send(t *testing.T, cell *scenario.Cell, built *topology.Topology, n int) {
 	t.Helper()
 	address, _ := cell.Address("b", 4)

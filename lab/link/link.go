@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package link carries frames between two hosts of a lab the way a real path would: at a rate,
-// late, and not all of them.
+// Package link carries frames between two hosts of a lab like a real path: at a rate, with a delay,
+// and with losses.
 //
 // A cable's two ends are veth devices inside the lab's carrier namespace; a [Carrier] moves every
-// frame from one end to the other. Two mechanisms do it, netem where the kernel has it and the
-// AF_XDP emulator elsewhere, and one conformance suite holds both to the same semantics:
+// frame from one end to the other. Three mechanisms exist: departure times in fq, netem, and the
+// AF_XDP emulator. One conformance suite holds them to the same semantics:
 //
-//   - Impairments hit single frames of at most MTU size, never GSO super-packets (notes in
-//     README.md say how).
-//   - The rate counts wire octets: the frame, plus [FrameOverhead] for preamble, inter-frame gap
-//     and FCS.
-//   - Loss happens behind the bottleneck queue: a lost frame has used the link's time, and its
-//     sender is told nothing.
+//   - Impairments apply to single frames of at most MTU size, never to GSO super-packets (see
+//     README.md).
+//   - The rate counts bytes on the wire: the frame, plus [FrameOverhead] for preamble, inter-frame
+//     gap and FCS.
+//   - Loss follows the bottleneck queue: a lost frame has used the link's time, and its sender gets
+//     no notice.
 package link
 
 import (
@@ -26,8 +26,8 @@ import (
 	"weir/record/hist"
 )
 
-// FrameOverhead is the size of a frame on an Ethernet wire beyond its own octets: preamble and
-// start delimiter 8, FCS 4, inter-frame gap 12 (IEEE 802.3).
+// FrameOverhead is the size of a frame on an Ethernet wire beyond its own bytes: preamble and start
+// delimiter 8, FCS 4, inter-frame gap 12 (IEEE 802.3).
 const FrameOverhead = 24
 
 // JitterShape names how the delay varies around its mean.
@@ -39,15 +39,15 @@ const (
 	Pareto  JitterShape = "pareto"  // heavy tail, standard deviation Jitter
 )
 
-// Queue is the bottleneck's queue. A limit of zero is no limit of that kind; frames beyond a limit
-// are dropped at the tail.
+// Queue is the bottleneck's queue. Zero means no limit of that kind; frames beyond a limit are
+// dropped at the tail.
 type Queue struct {
 	Bytes   units.ByteSize // bytes of queued frames, without overhead
 	Packets int
 	// ECN marks ECN-capable frames (RFC 3168) if more bytes than this are queued; 0 marks none.
 	ECN units.ByteSize
-	// Discipline manages the queue, at Target and Interval (0: its own). Mark has it mark frames
-	// that are ECN-capable in the place of dropping them.
+	// Discipline manages the queue, with Target and Interval (0: its defaults). With Mark it marks
+	// ECN-capable frames instead of dropping them.
 	Discipline       Discipline
 	Target, Interval time.Duration
 	Mark             bool
@@ -65,17 +65,16 @@ type Direction struct {
 	// Reorder sends a frame at once instead of delaying it, with this probability.
 	Reorder   float64
 	Duplicate float64
-	// Corrupt inverts one bit behind the Ethernet header, with this probability per frame.
+	// Corrupt inverts one bit after the Ethernet header, with this probability per frame.
 	Corrupt float64
 	Queue   Queue
-	// Schedule, if there is one, takes the place of Rate, Delay and Loss once Carrying.Begin is
-	// called. It repeats.
+	// Schedule, if not empty, replaces Rate, Delay and Loss after Carrying.Begin. It repeats.
 	Schedule []Step
 	Seed     uint64 // of this direction's random choices
 }
 
-// Cable is one link to be carried. A and B name its two veth ends inside the carrier namespace;
-// Forward is A to B.
+// Cable is one emulated link. A and B name its two veth ends inside the carrier namespace; Forward
+// is A to B.
 type Cable struct {
 	Name    string
 	A, B    string
@@ -83,10 +82,10 @@ type Cable struct {
 	Reverse Direction
 }
 
-// Counters are one direction's totals since the carrier started, and how late its frames were sent.
+// Counters are one direction's totals since the carrier started, and the lateness of its frames.
 type Counters struct {
 	Received uint64 // frames that arrived from the sender
-	// ReceivedBytes counts their bytes; 0 if the mechanism does not.
+	// ReceivedBytes counts their bytes; 0 if the mechanism does not count them.
 	ReceivedBytes uint64
 	Sent          uint64
 	SentBytes     uint64 // frame bytes without overhead
@@ -96,21 +95,20 @@ type Counters struct {
 	Duplicated    uint64
 	Reordered     uint64
 	Corrupted     uint64
-	Overruns      uint64 // frames the mechanism itself lost: any makes a run invalid
-	Uncaptured    uint64 // frames that are missing in the packet trace
+	Overruns      uint64 // frames lost by the mechanism itself: any makes a run invalid
+	Uncaptured    uint64 // frames missing in the packet trace
 	Held          uint64 // frames in the link now
 	MaxBacklog    uint64 // bytes, since the last Begin
-	// Lateness is the delay of sending behind the due time, in ns; nil if the mechanism does not
+	// Lateness is the time from the due departure to sending, in ns; nil if the mechanism does not
 	// measure it.
 	Lateness *hist.Histogram
-	// Stalls are the spans of time, in ns, in which a frame that had arrived was not taken, or one
-	// that was due was not sent, for BehindAfter and more; spans that overlap are one. They tell
-	// how long the mechanism stood still, however few frames came meanwhile. Nil where the
-	// mechanism cannot tell.
+	// Stalls are the times, in ns, of at least BehindAfter in which a frame that had arrived was
+	// not received, or a due frame was not sent; overlapping ones are merged. They show a stalled
+	// mechanism even if few frames arrived meanwhile. Nil if the mechanism does not measure it.
 	Stalls *hist.Histogram
 }
 
-// BehindAfter is the minimum span of Counters.Stalls.
+// BehindAfter is the minimum length of Counters.Stalls.
 const BehindAfter = time.Millisecond
 
 // Status is one cable's counters.
@@ -121,15 +119,14 @@ type Status struct {
 
 // Capturing is a running carrier that writes packet traces.
 type Capturing interface {
-	// Capture begins to write what becomes of each cable's frames to a file named after it in
-	// folder, until Close: at most octets of each frame, and what the link did to it as a comment
-	// (pcapng).
+	// Capture writes each cable's frames to a file named after it in folder, until Close: at most
+	// octets bytes of each frame, with the frame's fate as a comment (pcapng).
 	Capture(folder string, octets int) error
 }
 
 // Gauging is a running carrier that records queue lengths over time.
 type Gauging interface {
-	// Depths returns, for every cable and both directions, the most octets that waited in the queue
+	// Depths returns, for every cable and both directions, the maximum number of bytes in the queue
 	// in each DepthInterval since the last Begin.
 	Depths() ([][2][]uint32, error)
 }
@@ -137,7 +134,7 @@ type Gauging interface {
 // DepthInterval is the width of the samples of a queue's length.
 const DepthInterval = 100 * time.Millisecond
 
-// DirectionName is how one direction of a link is called: "path forward", "path reverse".
+// DirectionName names one direction of a link: "path forward", "path reverse".
 func DirectionName(link string, reverse bool) string {
 	if reverse {
 		return link + " reverse"
@@ -150,18 +147,18 @@ var ErrBroken = errors.New("the links' carrier has ended")
 
 // Carrier is a mechanism that moves frames between cables' ends.
 type Carrier interface {
-	// Mechanism names it for people and manifests: "netem", "AF_XDP emulator".
+	// Mechanism returns the name in reports and manifests: "netem", "AF_XDP emulator".
 	Mechanism() string
-	// Check returns why the carrier cannot support a cable, or nil.
+	// Check returns the reason that the carrier cannot support a cable, or nil.
 	Check(Cable) error
 	// Carry attaches to the cables' devices, which exist and are up in ns, and returns once frames
 	// are moved.
 	Carry(ctx context.Context, ns *netns.Namespace, cables []Cable) (Carrying, error)
 }
 
-// Carrying is a carrier at work.
+// Carrying is an active carrier.
 type Carrying interface {
-	// Mechanism is the carrier's.
+	// Mechanism returns the carrier's name.
 	Mechanism() string
 	// Status returns every cable's counters, in the order they were given.
 	Status() ([]Status, error)

@@ -14,14 +14,14 @@ import (
 	"weir/kernel/rtnl"
 )
 
-const etherHeader = 14 // octets
+const etherHeader = 14 // bytes
 
-// Traffic reads the counters of all devices of a namespace, by name, with Ethernet headers in the
-// octets of all frames. conn is of that namespace.
+// Traffic reads the counters of all devices of a namespace, by name, with Ethernet headers included
+// in the bytes of all frames. conn belongs to that namespace.
 //
-// veth counts what it receives by NAPI without the header, and what it hands to the peer's stack
-// with it (veth_xdp_rcv and veth_xmit). Frames that XDP sent count with it by either way: of those
-// the octets here are too many.
+// veth counts frames received by NAPI without the header, and frames passed to the peer's stack
+// with it (veth_xdp_rcv and veth_xmit). Frames sent by XDP count with the header in both cases; for
+// them the byte count here is too high.
 func Traffic(conn *rtnl.Conn, ns *netns.Namespace) (map[string]rtnl.Traffic, error) {
 	all, err := conn.AllTraffic()
 	if err != nil {
@@ -30,7 +30,7 @@ func Traffic(conn *rtnl.Conn, ns *netns.Namespace) (map[string]rtnl.Traffic, err
 	for name, traffic := range all {
 		stats, err := ethtool.Stats(ns, name)
 		switch {
-		case errors.Is(err, unix.EOPNOTSUPP): // lo, for one
+		case errors.Is(err, unix.EOPNOTSUPP): // lo, for example
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("count octets: %w", err)

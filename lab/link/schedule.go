@@ -14,17 +14,16 @@ import (
 	"weir/lab/link/loss"
 )
 
-// Step is what a direction does for a while. A schedule of them begins when the run's traffic does,
-// and repeats.
+// Step is a direction's state for a time. A schedule begins with the run's traffic and repeats.
 type Step struct {
 	For time.Duration
-	// BitsPerSecond is the rate on the wire; 0 lets nothing pass.
+	// BitsPerSecond is the rate on the wire; 0 stops the link.
 	BitsPerSecond float64
 	Delay         time.Duration
 	Loss          loss.Loss
 }
 
-// Cycle is how long the steps take once.
+// Cycle is the duration of all steps once.
 func (d Direction) Cycle() (sum time.Duration) {
 	for _, s := range d.Schedule {
 		sum += s.For
@@ -32,7 +31,7 @@ func (d Direction) Cycle() (sum time.Duration) {
 	return sum
 }
 
-// Peak is the direction with the highest rate and the longest delay that it ever has.
+// Peak is the direction with its highest rate and its longest delay.
 func (d Direction) Peak() Direction {
 	for _, s := range d.Schedule {
 		d.Rate = max(d.Rate, units.BitRate(s.BitsPerSecond))
@@ -41,7 +40,7 @@ func (d Direction) Peak() Direction {
 	return d
 }
 
-// Slowest is the lowest rate that the direction has, steps in which nothing passes left out.
+// Slowest is the direction's lowest rate above 0.
 func (d Direction) Slowest() units.BitRate {
 	slowest := d.Rate
 	for _, s := range d.Schedule {
@@ -52,10 +51,10 @@ func (d Direction) Slowest() units.BitRate {
 	return slowest
 }
 
-// mostSteps keeps a schedule from taking all memory.
-const mostSteps = 1 << 20
+// maxSteps bounds the memory of a schedule.
+const maxSteps = 1 << 20
 
-// checkSchedule refuses what has no meaning.
+// checkSchedule rejects invalid steps.
 func checkSchedule(d Direction) error {
 	usage := func(format string, args ...any) error {
 		return fault.New(fault.Usage, "correct the link's schedule", format, args...)
@@ -80,20 +79,20 @@ func checkSchedule(d Direction) error {
 		return usage("a schedule needs a rate")
 	case d.Queue.Managed():
 		return usage("a schedule and %s do not go together", d.Queue.Discipline)
-	case len(d.Schedule) > mostSteps:
-		return usage("a schedule of more than %d steps", mostSteps)
+	case len(d.Schedule) > maxSteps:
+		return usage("a schedule of more than %d steps", maxSteps)
 	case carried < 8*64:
 		return usage("a schedule lets nothing pass")
 	}
 	return nil
 }
 
-// Opportunity is how many octets pass at each line of a trace (mahimahi's mm-link).
+// Opportunity is the number of bytes that pass at each line of a trace (mahimahi's mm-link).
 const Opportunity = 1500
 
-// ReadTrace turns a packet-delivery trace in mahimahi's format into steps: each line is a time in
-// whole milliseconds at which 1500 octets can pass; times do not decrease, and the last is when the
-// trace begins again.
+// ReadTrace converts a packet-delivery trace in mahimahi's format to steps. Each line is a time in
+// whole milliseconds at which 1500 bytes can pass. Times do not decrease, and the trace repeats at
+// the last one.
 func ReadTrace(text string) (steps []Step, err error) {
 	lines := bufio.NewScanner(strings.NewReader(text))
 	add := func(length, opportunities int) {

@@ -4,14 +4,14 @@ package predict
 
 import "strings"
 
-// Names of the models, as predictions carry them.
+// Names of the models in predictions.
 const (
 	ModelMathis = "Mathis"
 	ModelPFTK   = "PFTK"
 	ModelCUBIC  = "CUBIC"
 )
 
-// Flow is what was measured of a TCP flow, as far as it decides which equations describe it.
+// Flow holds the measured properties of a TCP flow that decide which equations describe it.
 type Flow struct {
 	Path
 	Congestion string // the sender's congestion control, by the kernel's name
@@ -20,27 +20,27 @@ type Flow struct {
 	Marked     uint64 // segments acknowledged with an ECN congestion mark
 }
 
-// Absence says in two words why there is no prediction.
+// Absence is the reason for a missing prediction, in two words.
 type Absence string
 
 const (
-	UnknownControl Absence = "unknown control" // the generator does not tell which congestion control sent
-	NotLossBased   Absence = "not loss-based"  // BBR follows its estimate of the path's rate, whatever is lost
-	NoEquation     Absence = "no equation"     // of this congestion control
+	UnknownControl Absence = "unknown control" // the generator does not report the congestion control
+	NotLossBased   Absence = "not loss-based"  // BBR follows its estimate of the path's rate, not losses
+	NoEquation     Absence = "no equation"     // for this congestion control
 	NotCUBIC       Absence = "not CUBIC"       // RFC 9438's function is CUBIC's alone
 	NotCounted     Absence = "not counted"     // the generator counts neither segments nor loss events
-	Marks          Absence = "ECN-marked"      // the window was reduced for marks too, which p does not hold
-	Lossless       Absence = "no loss"         // no loss event: the equations have no limit
+	Marks          Absence = "ECN-marked"      // marks reduced the window too, and p does not include them
+	Lossless       Absence = "no loss"         // no loss event: the equations are unbounded
 	NoRTT          Absence = "no RTT"
-	RateLimited    Absence = "rate-limited"   // the link or the application allows less than the equation
-	UnderLimit     Absence = "under a limit"  // a bandwidth limit on its host holds the flow back
+	RateLimited    Absence = "rate-limited"   // the link's or application's rate is below the equation's
+	UnderLimit     Absence = "under a limit"  // a bandwidth limit on its host limits the flow
 	WindowLimited  Absence = "window-limited" // the receiver's window or the send buffer limited, not loss
 )
 
-// Absent says why a model has no prediction of the flow; "" if it has one. Reno and CUBIC are
-// described by Mathis and PFTK, CUBIC since it is no slower than Reno in its Reno-friendly region
-// and faster outside; RFC 9438 describes CUBIC alone. What limits a flow beside loss is not looked
-// at: see [RateLimited] and [WindowLimited].
+// Absent returns the reason that a model has no prediction of the flow; "" if it has one. Mathis
+// and PFTK describe Reno, and CUBIC, which is as fast as Reno in its Reno-friendly region and
+// faster outside. RFC 9438 describes CUBIC alone. Absent does not consider limits other than loss:
+// see [RateLimited] and [WindowLimited].
 func (f Flow) Absent(model string) Absence {
 	switch c := f.Congestion; {
 	case c == "":

@@ -9,7 +9,7 @@ import (
 	"weir/lab/predict"
 )
 
-// What 1 % loss leaves of a flow over a path of 20 ms, by Mathis.
+// The goodput of a flow over a path of 20 ms with 1 % loss, by Mathis.
 func ExampleMathisRange() {
 	low, high := predict.MathisRange(predict.Path{MSS: 1448, RTT: 20 * time.Millisecond, LossEvent: 0.01})
 	fmt.Printf("%.1f to %.1f Mbit/s, limited by %s\n", low.Rate/1e6, high.Rate/1e6, low.Regime)

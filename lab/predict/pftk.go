@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// PFTKOptions are what the full model needs beside the path. The zero value is RFC 5348's: b of 1
-// and an RTO of four RTTs.
+// PFTKOptions are the parameters of the full model beside the path. The zero value is RFC 5348's: b
+// of 1 and an RTO of four RTTs.
 type PFTKOptions struct {
 	SegmentsPerACK int           // b: 2 with delayed ACKs; 0 is 1
 	RTO            time.Duration // retransmission timeout; 0 is 4·RTT. Linux has SRTT + 200 ms at least.
@@ -20,8 +20,8 @@ type PFTKOptions struct {
 //
 //	X = s / (R·√(2bp/3) + t_RTO·(3·√(3bp/8)·p·(1+32p²)))
 //
-// It takes timeouts into account, which dominate above p of about 5 %. It is a rate sent, of which
-// 1-p arrives.
+// It includes timeouts, which dominate above p of about 5 %. It is the rate sent; the share 1-p
+// arrives.
 func PFTK(p Path, o PFTKOptions) Prediction {
 	out := Prediction{Model: ModelPFTK, Regime: NoLoss}
 	rate, ok := p.usable()
@@ -43,7 +43,7 @@ func PFTK(p Path, o PFTKOptions) Prediction {
 	return out.window(p, o)
 }
 
-// window applies the largest window.
+// window applies the maximum window.
 func (out Prediction) window(p Path, o PFTKOptions) Prediction {
 	if o.Window <= 0 || p.RTT <= 0 {
 		return out

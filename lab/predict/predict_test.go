@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// near says whether got is within a relative error of want.
+// near reports whether got is within a relative error of want.
 func near(got, want, tolerance float64) bool {
 	return math.Abs(got-want) <= tolerance*math.Abs(want)
 }
@@ -102,8 +102,8 @@ func TestCUBIC(t *testing.T) {
 	}
 }
 
-// TestModelsAgree: in the Reno-friendly region CUBIC is Mathis with an ACK per segment, and without
-// timeouts PFTK is too.
+// TestModelsAgree: in the Reno-friendly region CUBIC equals Mathis with an ACK per segment, and
+// PFTK does too without timeouts.
 func TestModelsAgree(t *testing.T) {
 	p := Path{1448, 20 * time.Millisecond, 1e-3}
 	want := Mathis(p, EveryACK).Rate
@@ -188,7 +188,7 @@ func TestLossEventRate(t *testing.T) {
 }
 
 func TestLinkGoodput(t *testing.T) {
-	// 1448 octets of payload in 1538 on the wire
+	// 1448 bytes of payload in 1538 on the wire
 	if got := LinkGoodput(1e9, 1448, 1500); !near(got, 941.4824e6, 1e-6) {
 		t.Errorf("1 Gbit/s carries %g", got)
 	}

@@ -21,11 +21,11 @@ import (
 	"weir/lab/traffic"
 )
 
-// Bench is a built testbed with its links at work.
+// Bench is a built testbed with active links.
 type Bench struct {
 	Cell     *scenario.Cell
 	Topology *topology.Topology
-	Carrying link.Carrying // nil where there are plain links only
+	Carrying link.Carrying // nil with plain links only
 	Limits   *limits.Imposed
 	Fast     *fastpath.Paths
 	Domain   *domain.Domain
@@ -33,7 +33,7 @@ type Bench struct {
 	witness *witness.Witness // nil without the gate of real measurements
 }
 
-// Cables are the emulated links of a cell, without the devices that they will have.
+// Cables returns the emulated links of a cell, still without devices.
 func Cables(cell *scenario.Cell) []link.Cable {
 	var cables []link.Cable
 	for _, l := range cell.Links {
@@ -44,8 +44,8 @@ func Cables(cell *scenario.Cell) []link.Cable {
 	return cables
 }
 
-// attempt builds the cell, measures it and takes it down. An error means that the execution cannot
-// go on; a testbed that was not good enough is a result that is not valid.
+// attempt builds the cell, measures it and removes it. An error ends the execution; a testbed that
+// fails the gate is a result that is not valid.
 func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition, attempt int) (result *Result, err error) {
 	result = &Result{Cell: cell, Repetition: repetition, Attempt: attempt, Began: time.Now()}
 	event := Event{Stage: Building, Cell: cell, Repetition: repetition, Attempt: attempt}
@@ -87,8 +87,8 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 	return result, e.load(ctx, bench, result, event)
 }
 
-// ended makes the end of a carrier a reason against the run, as is what fails in a testbed that
-// somebody has changed: another attempt may go better. Any other error stays one.
+// ended turns the end of a carrier, or a failure in a testbed that was changed from outside, into a
+// reason against the run: another attempt may succeed. It returns any other error.
 func (r *Result) ended(ctx context.Context, err error) error {
 	changed := r.Judgement.Witness != nil && len(r.Judgement.Witness.Reasons) > 0
 	switch {
@@ -102,7 +102,7 @@ func (r *Result) ended(ctx context.Context, err error) error {
 	return nil
 }
 
-// Raise builds a cell's topology, sets its links to work and puts its limits in force.
+// Raise builds a cell's topology, starts its links and applies its limits.
 func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, carrier link.Carrier) (*Bench, error) {
 	built, err := topology.Build(ctx, lab, cell)
 	if err != nil {
@@ -110,8 +110,8 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 	}
 	bench := &Bench{Cell: cell, Topology: built}
 	if len(built.Cables) > 0 {
-		// The carrier ends with Close, in order, and not at once when ctx ends; it dies with this
-		// process in any case.
+		// Close ends the carrier, in order; the end of ctx does not. It dies with this process in
+		// any case.
 		bench.Carrying, err = carrier.Carry(context.WithoutCancel(ctx), built.Carrier, built.Cables)
 		if err != nil {
 			built.Close()
@@ -133,7 +133,8 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 	return bench, nil
 }
 
-// Close ends the limits, stops the links and gives back the handles to the namespaces, which stay.
+// Close releases the limits, stops the links and closes the handles of the namespaces, which
+// remain.
 func (b *Bench) Close() error {
 	b.witness.Close()
 	err := errors.Join(b.Limits.Close(), b.Fast.Close(), b.Domain.Close())
@@ -183,7 +184,7 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 			return err
 		}
 		measured.Began = time.Since(begin) - phase.Duration
-		if measured.Domain, err = bench.told(ctx); err != nil {
+		if measured.Domain, err = bench.collected(ctx); err != nil {
 			return err
 		}
 		result.Phases = append(result.Phases, measured)
@@ -211,8 +212,8 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 	return nil
 }
 
-// settleAfter tells the watch when the first phase has settled. The function that it returns gives
-// the error of that.
+// settleAfter reports the end of the first phase's settle time to the watch. The returned function
+// waits for it and returns its error.
 func settleAfter(cell *scenario.Cell, watch Watch) func() error {
 	if len(cell.Phases) == 0 || cell.Phases[0].Settle == 0 {
 		return func() error { return nil }
@@ -246,7 +247,7 @@ func (b *Bench) counters() ([]link.Status, error) {
 	return status, nil
 }
 
-// problems are the reasons for which what the traffic generators report cannot be used.
+// problems returns the reasons that make the traffic generators' reports unusable.
 func problems(phases []PhaseResult) []string {
 	var found []string
 	for _, phase := range phases {
@@ -268,15 +269,14 @@ func problems(phases []PhaseResult) []string {
 	return found
 }
 
-// late says of a flow's transfers that they did not come when they were due: their times would be
-// those of a load that was not asked for.
+// late reports transfers that started too late: their times would belong to another load.
 func late(flow string, transfers []traffic.Transfer) []string {
 	var worst time.Duration
 	for _, t := range transfers {
 		worst = max(worst, t.Begun-t.Due)
 	}
-	if worst <= traffic.LateMost {
+	if worst <= traffic.MaxLate {
 		return nil
 	}
-	return []string{fmt.Sprintf("flow %s: a transfer began %s late; %s are tolerated", flow, worst.Round(time.Millisecond), traffic.LateMost)}
+	return []string{fmt.Sprintf("flow %s: a transfer began %s late; %s are tolerated", flow, worst.Round(time.Millisecond), traffic.MaxLate)}
 }

@@ -18,9 +18,8 @@ import (
 	"weir/modules/cc"
 )
 
-// available returns the cells whose limits this kernel can impose, whose routers can forward as
-// they are to, and whose nodes can be an IOAM domain's. The others are an error, or left out with a
-// note where the run is to go on without what it cannot do.
+// available returns the cells with limits, fast paths and IOAM nodes that this kernel supports.
+// Other cells are an error, or with KeepGoing a note.
 func (e *execution) available(cells []scenario.Cell) ([]scenario.Cell, error) {
 	var able []scenario.Cell
 	var missing error
@@ -63,8 +62,8 @@ func (e *execution) describeLimits(cells []scenario.Cell) {
 	}
 }
 
-// installControls brings the congestion controls that come with Weir, that flows ask for by name
-// and that are not there yet. They end with this process, however it ends.
+// installControls loads Weir's congestion controls that flows request by name and the kernel lacks.
+// They disappear when this process ends, even if it is killed.
 func (e *execution) installControls(cells []scenario.Cell) (remove func() error, err error) {
 	var installed []*cc.Installed
 	remove = func() error {
@@ -97,7 +96,7 @@ func (e *execution) installControls(cells []scenario.Cell) (remove func() error,
 	return remove, nil
 }
 
-// asked says whether a flow of the cells has the congestion control.
+// asked reports whether a flow of the cells uses the congestion control.
 func asked(cells []scenario.Cell, name string) bool {
 	for i := range cells {
 		for _, phase := range cells[i].Phases {

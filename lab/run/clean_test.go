@@ -17,7 +17,7 @@ import (
 	"weir/lab/traffic/native"
 )
 
-// clean are scenarios that between them have every kind of flow and of impairment, routers, plain
+// clean holds scenarios that together have every kind of flow and of impairment, routers, plain
 // links and several phases.
 var clean = map[string]string{
 	"bulk and datagrams over a lossy link": `
@@ -67,8 +67,8 @@ phases:
 `,
 }
 
-// byTheMachine are in reasons that a machine which others use gives rightly, or a link that loses a
-// fifth of all frames. WEIR_CLEAN_RUNS repeats each scenario so often.
+// byTheMachine lists rightful reasons on a machine with other load, or on a link with 20 % loss.
+// WEIR_CLEAN_RUNS sets the repetitions of each scenario.
 var byTheMachine = []string{"no handshake within", "stood still", "late; ", "every processor", "other virtual machines", "link path"}
 
 func TestCleanRunsAreNotRefusedForWhatTheWitnessSees(t *testing.T) {
@@ -135,8 +135,8 @@ func TestAKilledEmulatorCostsAnAttempt(t *testing.T) {
 	}
 }
 
-// The kernel repeats the groups of its IPv6 addresses hours later, in any run: whoever hears it
-// throws it away uncounted. Joining a group has it send such a report at once.
+// The kernel repeats the reports of its IPv6 groups hours later, in any run; a receiver drops them
+// uncounted. Joining a group sends such a report at once.
 func TestAReportOfAGroupSpoilsNoBalance(t *testing.T) {
 	testutil.NeedSpeed(t)
 	outcome := spoil(t, spoiled, Options{}, func(s *saboteur) {

@@ -19,13 +19,13 @@ import (
 	"weir/lab/traffic/command"
 )
 
-// What this program does in the place of the tests, for flows of kind command.
+// The test binary acts as this program for flows of kind command.
 const (
 	cutVariable  = "WEIR_TEST_CUT"  // sends datagrams that the kernel cuts to an address
 	takeVariable = "WEIR_TEST_TAKE" // receives datagrams at a port
 )
 
-// act does what the environment says, if it says something.
+// act does the action that the environment requests, if any.
 func act() (acted bool, err error) {
 	if address := os.Getenv(cutVariable); address != "" {
 		return true, sendCut(address)
@@ -36,8 +36,7 @@ func act() (acted bool, err error) {
 	return false, nil
 }
 
-// sendCut hands over five datagrams of a size with each call (UDP_SEGMENT, udp(7)), and some that
-// nobody cuts.
+// sendCut sends five datagrams with each call (UDP_SEGMENT, udp(7)), and some single ones.
 func sendCut(address string) error {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
@@ -58,7 +57,7 @@ func sendCut(address string) error {
 	return nil
 }
 
-// segment is the control message that has the kernel cut.
+// segment is the control message of UDP_SEGMENT.
 func segment(size uint16) []byte {
 	b := make([]byte, unix.CmsgSpace(2))
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
@@ -94,8 +93,8 @@ phases:
       - {name: program, kind: command, from: a, to: b, family: %d, run: "` + cutVariable + `=b:9000 $WEIR", server: "` + takeVariable + `=9000 $WEIR", port: 9000}
 `
 
-// TestCutDatagramsAreConserved: octets tell a foreign frame from the datagrams that the kernel has
-// cut, which it does not count.
+// TestCutDatagramsAreConserved: bytes distinguish a foreign frame from the datagrams of
+// UDP_SEGMENT, which the kernel does not count.
 func TestCutDatagramsAreConserved(t *testing.T) {
 	for _, family := range []int{4, 6} {
 		for name, foreign := range map[string]func(*saboteur){

@@ -8,7 +8,7 @@ import (
 	"weir/lab/scenario"
 )
 
-// Stage is what a run is doing.
+// Stage is the stage of a run.
 type Stage string
 
 const (
@@ -17,34 +17,34 @@ const (
 	Calibrating Stage = "calibrating"
 	Loading     Stage = "measuring"
 	Valid       Stage = "valid"   // the attempt ended well
-	Invalid     Stage = "invalid" // the attempt ended badly; Reason says why
+	Invalid     Stage = "invalid" // the attempt was rejected; Reason has the cause
 	Trying      Stage = "trying"  // a value of the fallback parameter; Reason names it
 	Chosen      Stage = "chosen"  // that value is used
 	Measuring   Stage = "finding out what this machine carries"
 )
 
-// Event tells what an execution is doing.
+// Event reports the progress of an execution.
 type Event struct {
 	Stage      Stage
 	Cell       *scenario.Cell // nil for Waiting and Chosen
 	Repetition int
 	Attempt    int
 	Phase      string        // with Loading
-	Done       int           // repetitions of cells that are over
+	Done       int           // completed repetitions of cells
 	Total      int           // of all
-	Left       time.Duration // until the end, judging by the runs so far; 0 while unknown
+	Left       time.Duration // until the end, estimated from the runs so far; 0 while unknown
 	Reason     string
 }
 
-// progress turns what happens into events with the time that is left.
+// progress creates events with the remaining time.
 type progress struct {
 	report   func(Event)
 	total    int
 	done     int
-	overhead time.Duration // sum over runs so far of what each took beyond its traffic
+	overhead time.Duration // sum over runs so far of the time beyond their traffic
 	runs     int
-	guess    time.Duration // of a run's overhead, as long as none has been seen
-	left     time.Duration // traffic that is still to come
+	guess    time.Duration // of a run's overhead, until one was measured
+	left     time.Duration // remaining traffic time
 }
 
 // begin starts counting anew.
@@ -56,8 +56,8 @@ func (p *progress) begin(cells []scenario.Cell, jobs []job) {
 	}
 }
 
-// guess is how long a run takes beyond its traffic as long as none has been seen: building, taking
-// down the configuration, calibrating and removing.
+// guess estimates the time of a run beyond its traffic until one was measured: building, recording
+// the configuration, calibrating and removing.
 func guess(cell *scenario.Cell) time.Duration {
 	emulated := len(Cables(cell))
 	calibrating := time.Duration(emulated) * 50 * time.Millisecond
@@ -88,7 +88,7 @@ func (p *progress) attempted(result *Result) {
 	p.overhead += max(0, result.Took-trafficTime(result.Cell))
 }
 
-// finished accounts for a job that is over, well or not.
+// finished accounts for a job that is over, valid or not.
 func (p *progress) finished(cell *scenario.Cell) {
 	p.done++
 	p.left -= trafficTime(cell)

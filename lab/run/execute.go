@@ -14,9 +14,9 @@ import (
 	"weir/lab/scenario"
 )
 
-// Execute runs all cells of a scenario. When ctx ends it takes the testbed down and returns what
-// was measured, with Stopped set and no error. A cell that this machine cannot carry ends it with
-// what was measured and an error of fault.Testbed.
+// Execute runs all cells of a scenario. When ctx ends, it removes the testbed and returns the
+// results so far with Stopped set and no error. A cell that this machine cannot carry ends it with
+// the results so far and an error of fault.Testbed.
 func Execute(ctx context.Context, s *scenario.Scenario, options Options) (*Outcome, error) {
 	lab, err := instance.New(s.Name, instance.Run)
 	if err != nil {
@@ -38,7 +38,7 @@ func Execute(ctx context.Context, s *scenario.Scenario, options Options) (*Outco
 
 const tryDoctor = "see weir doctor for what this kernel offers"
 
-// check refuses what cannot work before anything is built.
+// check rejects options and cells that cannot work before anything is built.
 func check(cells []scenario.Cell, options Options) error {
 	for i := range cells {
 		cell := &cells[i]
@@ -65,10 +65,10 @@ type execution struct {
 	lab      *instance.Instance
 	outcome  *Outcome
 	progress progress
-	carried  map[way]bool // paths that carry more than a limit on them
+	carried  map[way]bool // paths measured to carry more than the limit on them
 }
 
-// inTurn waits for the turn and runs the scenario.
+// inTurn waits for its turn and runs the scenario.
 func (e *execution) inTurn(ctx context.Context) error {
 	if !e.options.Share {
 		release, err := takeTurn(ctx, func() { e.progress.tell(Event{Stage: Waiting}) })
@@ -88,7 +88,8 @@ func (e *execution) inTurn(ctx context.Context) error {
 	return errors.Join(err, remove())
 }
 
-// measure runs the cells, or those of the first value of the fallback parameter that holds.
+// measure runs the cells, or those of the first value of the fallback parameter that the machine
+// carries.
 func (e *execution) measure(ctx context.Context, cells []scenario.Cell) error {
 	if e.scenario.Fallback != nil {
 		return e.fallback(ctx)
@@ -96,8 +97,8 @@ func (e *execution) measure(ctx context.Context, cells []scenario.Cell) error {
 	return errors.Join(e.all(ctx, cells), e.unfit(ctx))
 }
 
-// all runs every repetition of the cells and of the single flows that go with them. Cells that
-// could not be carried are in outcome.Unfit; they end it unless KeepGoing.
+// all runs every repetition of the cells and of their solo runs. Cells that the machine did not
+// carry are in outcome.Unfit; they end the execution unless KeepGoing.
 func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	cells, err := e.available(cells)
 	if err != nil {
@@ -132,8 +133,8 @@ func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	return nil
 }
 
-// unfit returns the error of the cells that could not be carried, if any, with what this machine
-// does carry.
+// unfit returns the error of the cells that the machine did not carry, if any, with the rate that
+// it does carry.
 func (e *execution) unfit(ctx context.Context) error {
 	if len(e.outcome.Unfit) == 0 || ctx.Err() != nil {
 		return ctx.Err()
@@ -155,7 +156,7 @@ func (e *execution) unfit(ctx context.Context) error {
 	return fault.Wrap(first, fault.Testbed, try)
 }
 
-// repeat measures one repetition of a cell, in at most so many attempts.
+// repeat measures one repetition of a cell, with a maximum number of attempts.
 func (e *execution) repeat(ctx context.Context, cell *scenario.Cell, j job, attempts int) error {
 	var reasons []string
 	for attempt := 1; attempt <= max(1, attempts); attempt++ {

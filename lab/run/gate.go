@@ -16,11 +16,11 @@ import (
 	"weir/lab/scenario"
 )
 
-// Fidelity is the gate of real measurements: probe frames before the traffic, counters, processor
-// times and a witness of everything else around it.
+// Fidelity is the gate of real measurements: probe frames before the traffic, counters, CPU times
+// and a witness for everything else.
 type Fidelity struct{}
 
-// Begin has a witness take down how the testbed was built. It ends with the bench.
+// Begin starts a witness that records the built configuration. It ends with the bench.
 func (Fidelity) Begin(bench *Bench) (err error) {
 	bench.witness, err = witness.Open(bench.testbed())
 	return err
@@ -37,8 +37,8 @@ func (Fidelity) Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibra
 	return fidelity.CalibrateAll(ctx, links)
 }
 
-// Watch observes the hosts' ends of the emulated links, the carrier and the processors, and starts
-// the witness.
+// Watch observes the hosts' ends of the emulated links, the carrier and the CPUs, and starts the
+// witness.
 func (Fidelity) Watch(ctx context.Context, bench *Bench) (Watch, error) {
 	if err := bench.witness.Start(ctx); err != nil {
 		return nil, err
@@ -66,8 +66,7 @@ func (j judge) Settled() error {
 	return j.watch.Settled()
 }
 
-// Judge judges the run by what the witness saw first: it knows causes where the watch knows
-// symptoms.
+// Judge lists the witness's reasons first: they name causes, the watch's reasons name symptoms.
 func (j judge) Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgement, error) {
 	report, err := j.bench.witness.Finish(ctx, j.bench.flows(phases))
 	if err != nil {
@@ -75,7 +74,7 @@ func (j judge) Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgem
 	}
 	judgement, err := j.watch.Finish()
 	switch {
-	case err != nil && len(report.Reasons) > 0 && !errors.Is(err, link.ErrBroken): // what the witness saw is why
+	case err != nil && len(report.Reasons) > 0 && !errors.Is(err, link.ErrBroken): // the witness's reasons explain it
 	case err != nil:
 		return judgement, err
 	}
@@ -85,13 +84,13 @@ func (j judge) Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgem
 	return judgement, nil
 }
 
-// end is a node's end of a link, by its place in Topology.Ends.
+// end is a node's end of a link, by its index in Topology.Ends.
 func (b *Bench) end(index int) fidelity.Endpoint {
 	end := b.Topology.Ends[index]
 	return fidelity.Endpoint{Namespace: b.Topology.Nodes[end.Node], Device: end.Device}
 }
 
-// shortestDelay is the least delay that the cell's links emulate; 0 if one emulates none.
+// shortestDelay is the minimum delay of the cell's emulated links; 0 if one has none.
 func shortestDelay(cell *scenario.Cell) time.Duration {
 	shortest := time.Duration(-1)
 	for _, l := range cell.Links {
@@ -106,7 +105,7 @@ func shortestDelay(cell *scenario.Cell) time.Duration {
 	return max(0, shortest)
 }
 
-// Capacity tries parts of the rate of the cell's fastest link on a link of its own.
+// Capacity tries fractions of the rate of the cell's fastest link on a link of its own.
 func (Fidelity) Capacity(ctx context.Context, carrier link.Carrier, cell *scenario.Cell) (string, error) {
 	var fastest link.Direction
 	for _, cable := range Cables(cell) {

@@ -15,23 +15,22 @@ import (
 )
 
 const (
-	// headroom is how much of a limit's rate its path must carry without the limit, so that what is
-	// measured is the limit and not the machine.
+	// headroom is the minimum rate of a path without its limit, relative to the limit. Below it the
+	// figures would describe the machine instead of the limit.
 	headroom        = 1.2
 	headroomStreams = 4
 	headroomTime    = time.Second
 )
 
-// way is a path of which it is known that it carries more than a rate.
+// way is a path and a rate below its measured capacity.
 type way struct {
 	from, to string
 	links    int
 	rate     units.BitRate
 }
 
-// headroom says which limits of a cell this machine cannot be limited by, since it carries no more
-// without them. Paths with an emulated link are left out: the links' own gate judges them. What was
-// found to be enough is not measured again.
+// headroom reports the limits of a cell with paths that carry no more without them. Paths with an
+// emulated link are excluded: the links' own gate judges them. A sufficient path is measured once.
 func (e *execution) headroom(ctx context.Context, cell *scenario.Cell) ([]string, error) {
 	var reasons []string
 	for _, l := range cell.Limits {
@@ -61,7 +60,7 @@ func (e *execution) headroom(ctx context.Context, cell *scenario.Cell) ([]string
 	return reasons, nil
 }
 
-// flowUnder is the first TCP flow that the limit is on.
+// flowUnder is the first TCP flow under the limit.
 func flowUnder(cell *scenario.Cell, l scenario.Limit) (traffic.Flow, bool) {
 	for _, phase := range cell.Phases {
 		for _, f := range phase.Flows {

@@ -99,7 +99,7 @@ func measure(t *testing.T, text string) PhaseResult {
 	return result
 }
 
-// nothingLeft looks for what a lab may leave.
+// nothingLeft fails if a lab left anything behind.
 func nothingLeft(t *testing.T, id string) {
 	t.Helper()
 	if left, err := netns.List("weir-" + id); err != nil || len(left) > 0 {
@@ -123,7 +123,7 @@ func received(result PhaseResult, flow string) (octets uint64) {
 	return octets
 }
 
-// A BPF limit counts the flows that it is on, with their headers, and no others; at either end.
+// A BPF limit charges its flows with their headers, and no others, at either end.
 func TestLimitOfACgroupCountsItsFlowsAlone(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "cgroup v2", probe.CgroupV2())
@@ -141,7 +141,7 @@ func TestLimitOfACgroupCountsItsFlowsAlone(t *testing.T) {
 			}
 			least := in
 			if c.mechanism == "shadow" {
-				least = 1 // it counts as passed what it would have let pass
+				least = 1 // allowed packets count as passed
 			}
 			if counted < least || counted >= in+out {
 				t.Errorf("the limit counted %d octets of flows with %d under it and %d beside it", counted, in, out)
@@ -150,7 +150,7 @@ func TestLimitOfACgroupCountsItsFlowsAlone(t *testing.T) {
 	}
 }
 
-// A queue counts all that the device sends.
+// A queue counts all packets that the device sends.
 func TestLimitOfADeviceCountsEverything(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, c := range []struct{ mechanism, leaf string }{{"htb", "pfifo"}, {"htb-fq_codel", "fq_codel"}} {
@@ -168,12 +168,12 @@ func TestLimitOfADeviceCountsEverything(t *testing.T) {
 	}
 }
 
-// A mechanism that the kernel lacks ends the run before anything is built, or is left out where the
-// caller wants to go on.
+// A mechanism that the kernel lacks ends the run before anything is built. With KeepGoing its cells
+// are left out.
 func TestMissingMechanism(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "htb", probe.Qdisc("htb"))
-	if probe.Qdisc("fq_codel") == nil { // nothing is missing here, and nothing may be said to be
+	if probe.Qdisc("fq_codel") == nil { // fq_codel is available, so no note is expected
 		if err := limits.Check([]scenario.Limit{{Name: "cap", Host: "a", Mechanism: scenario.HTBFqCodel, Rate: 1e6}}); err != nil {
 			t.Error(err)
 		}
@@ -196,7 +196,7 @@ func TestMissingMechanism(t *testing.T) {
 	}
 }
 
-// What flows ask for and the kernel lacks comes for the time of the run.
+// A congestion control that the kernel lacks is loaded for the time of the run.
 func TestCongestionControlOfARun(t *testing.T) {
 	testutil.NeedRoot(t)
 	gone := func() bool {
@@ -216,8 +216,7 @@ func TestCongestionControlOfARun(t *testing.T) {
 	testutil.Eventually(t, 5*time.Second, "the end of weir_dctcp", gone)
 }
 
-// A limit that the machine could not exceed in any case cannot be measured: every attempt is
-// invalid, and says why.
+// A limit above the machine's rate cannot be measured: every attempt is invalid with that reason.
 func TestLimitAboveWhatTheMachineCarries(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "cgroup v2", probe.CgroupV2())

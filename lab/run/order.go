@@ -20,7 +20,7 @@ type job struct {
 	repetition int
 }
 
-// withSolos returns the cells, and behind them the runs of single flows that go with them.
+// withSolos returns the cells, each followed by its runs of single flows.
 func withSolos(cells []scenario.Cell) []scenario.Cell {
 	runs := slices.Clone(cells)
 	for i := range cells {
@@ -29,9 +29,9 @@ func withSolos(cells []scenario.Cell) []scenario.Cell {
 	return runs
 }
 
-// order returns every repetition of every cell in an order that the seed decides. Repetitions stay
-// blocks, shuffled within: whatever drifts on the machine over the time of a study then hits all
-// cells alike (a randomised block design).
+// order returns every repetition of every cell in an order drawn from the seed. Repetitions are
+// blocks, shuffled within, so that drift of the machine over a study affects all cells alike (a
+// randomised block design).
 func order(cells, repetitions int, seed uint64) []job {
 	random := rand.New(rand.NewPCG(seed, 0x6c61_6265))
 	jobs := make([]job, 0, cells*repetitions)
@@ -43,9 +43,8 @@ func order(cells, repetitions int, seed uint64) []job {
 	return jobs
 }
 
-// seeded gives every emulated link of the cell random choices of its own for this attempt, drawn
-// from the study's seed. A seed that the scenario gives a direction stays. Transfers get theirs
-// too.
+// seeded gives every emulated link of the cell and all transfers random seeds of their own for this
+// attempt, drawn from the study's seed. A seed in the scenario is kept.
 func seeded(cell *scenario.Cell, seed uint64, j job, attempt int) *scenario.Cell {
 	random := rand.New(rand.NewPCG(seed, uint64(j.cell)<<32|uint64(j.repetition)<<8|uint64(attempt)))
 	own := *cell
@@ -61,8 +60,9 @@ func seeded(cell *scenario.Cell, seed uint64, j job, attempt int) *scenario.Cell
 	return &own
 }
 
-// seededFlows gives every flow of transfers of a phase its arrivals and sizes: the same in each
-// cell and attempt, so that cells differ by what is compared alone, and others in each repetition.
+// seededFlows gives every flow of transfers in a phase its arrivals and sizes. They are the same in
+// each cell and attempt, so that cells differ in the compared parameter only, and different in each
+// repetition.
 func seededFlows(flows []traffic.Flow, seed uint64, phase, repetition int) []traffic.Flow {
 	flows = slices.Clone(flows)
 	for i := range flows {
@@ -78,7 +78,7 @@ func seededFlows(flows []traffic.Flow, seed uint64, phase, repetition int) []tra
 	return flows
 }
 
-// trafficTime is how long the cell's phases take.
+// trafficTime is the duration of the cell's phases.
 func trafficTime(cell *scenario.Cell) time.Duration {
 	var total time.Duration
 	for _, phase := range cell.Phases {

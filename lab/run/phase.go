@@ -15,11 +15,11 @@ import (
 	"weir/lab/traffic"
 )
 
-// grace is how long after its end a flow may still take to report.
+// grace is the time after its end in which a flow may still report.
 const grace = 30 * time.Second
 
-// told is what the nodes of an IOAM domain did in a phase, when the links are empty.
-func (b *Bench) told(ctx context.Context) ([]domain.Status, error) {
+// collected returns the IOAM domain's counters of a phase once the links are empty.
+func (b *Bench) collected(ctx context.Context) ([]domain.Status, error) {
 	if b.Domain == nil {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func (b *Bench) told(ctx context.Context) ([]domain.Status, error) {
 	return b.Domain.End()
 }
 
-// countedPhase is runPhase with what the limits count from the end of the settle time on.
+// countedPhase is runPhase with the limits' counters from the end of the settle time.
 func countedPhase(ctx context.Context, bench *Bench, p *prepared, generator traffic.Generator) (PhaseResult, error) {
 	phase := p.phase
 	settled := make(chan counted, 1)
@@ -60,8 +60,7 @@ type counted struct {
 	err    error
 }
 
-// runPhase generates the phase's traffic, all flows released together, and returns when the last
-// one has reported.
+// runPhase starts all flows of the phase at once and returns after the last report.
 func runPhase(ctx context.Context, bench *Bench, p *prepared, generator traffic.Generator) PhaseResult {
 	phase := p.phase
 	result := PhaseResult{Phase: phase, Flows: make([]traffic.Result, len(phase.Flows))}
@@ -98,8 +97,7 @@ func runPhase(ctx context.Context, bench *Bench, p *prepared, generator traffic.
 	return result
 }
 
-// endpoint is where a flow ends in a node, over its version of IP and in the cgroup of the limit
-// that the flow is under there.
+// endpoint is a flow's end in a node, with its IP version and the cgroup of its limit there.
 func (b *Bench) endpoint(node string, flow traffic.Flow) (traffic.Endpoint, error) {
 	address, ok := b.Cell.Address(node, flow.IP())
 	if !ok {

@@ -11,20 +11,20 @@ import (
 	"weir/lab/traffic"
 )
 
-// prepared is a phase whose flows can begin: what generators have to do before is done.
+// prepared is a phase with flows that are ready to start.
 type prepared struct {
 	phase scenario.Phase
 	flows []preparedFlow
 }
 
-// preparedFlow is one of them. What kept it from being ready is in failed.
+// preparedFlow is a flow of the phase; failed holds the error of its preparation.
 type preparedFlow struct {
 	flow   traffic.Flow
 	ready  traffic.Ready
 	failed error
 }
 
-// prepare has the phase's generators do what comes before its time, all at once.
+// prepare lets the phase's generators prepare their flows, all at once.
 func (b *Bench) prepare(ctx context.Context, phase scenario.Phase, generator traffic.Generator) *prepared {
 	p := &prepared{phase: phase, flows: make([]preparedFlow, len(phase.Flows))}
 	var working sync.WaitGroup
@@ -53,7 +53,7 @@ func (b *Bench) prepareFlow(ctx context.Context, flow traffic.Flow, generator tr
 	return traffic.Unprepared(generator, flow, from, to), nil
 }
 
-// close ends what is left of the flows.
+// close ends the remaining flows.
 func (p *prepared) close() {
 	for _, f := range p.flows {
 		if f.ready != nil {
@@ -62,7 +62,7 @@ func (p *prepared) close() {
 	}
 }
 
-// run generates the flow; what goes wrong is said in the result.
+// run generates the flow; errors are in the result.
 func (f preparedFlow) run(ctx context.Context, generator traffic.Generator) traffic.Result {
 	result, err := traffic.Result{}, f.failed
 	if err == nil {
@@ -74,7 +74,7 @@ func (f preparedFlow) run(ctx context.Context, generator traffic.Generator) traf
 	return result
 }
 
-// hosts is the file of the nodes' names for what runs in them, by the version of IP.
+// hosts returns the hosts file with the nodes' names, by IP version.
 func (b *Bench) hosts(family int) string {
 	if b.Topology.Directory == "" {
 		return ""

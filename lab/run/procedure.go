@@ -18,16 +18,17 @@ import (
 	"weir/tester/session"
 )
 
-// ProcedureResult is what became of a phase's benchmark.
+// ProcedureResult is the result of a phase's benchmark.
 type ProcedureResult struct {
 	Procedure scenario.Procedure
 	Report    rfc2544.Report
-	Device    string // how the device under test is set up; "" where nothing is known of it
-	// Problem says why the benchmark gave no result that counts; "" if it did.
+	Device    string // configuration of the device under test; "" if unknown
+	// Problem is the reason that the benchmark has no valid result, or "".
 	Problem string
 }
 
-// Throughput is the result of the procedure's first test; false where there is none.
+// Throughput is the result of the procedure's first test; the second result is false if there is
+// none.
 func (p *ProcedureResult) Throughput() (rfc2544.ThroughputResult, bool) {
 	if len(p.Report.Throughput) == 0 {
 		return rfc2544.ThroughputResult{}, false
@@ -35,10 +36,10 @@ func (p *ProcedureResult) Throughput() (rfc2544.ThroughputResult, bool) {
 	return p.Report.Throughput[0], p.Report.Throughput[0].Measured()
 }
 
-// generatorCPU sends, whatever else there is; the device under test works on the last processor.
+// generatorCPU always sends; the device under test runs on the last CPU.
 const generatorCPU = 0
 
-// runProcedure runs the phase's benchmark, for as long as the phase may take.
+// runProcedure runs the phase's benchmark for at most the phase's duration.
 func runProcedure(ctx context.Context, bench *Bench, phase scenario.Phase) *ProcedureResult {
 	result := &ProcedureResult{Procedure: *phase.Procedure}
 	ctx, cancel := context.WithTimeout(ctx, phase.Duration)
@@ -62,7 +63,7 @@ func (p *ProcedureResult) run(ctx context.Context, bench *Bench) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ports.Close()) }()
-	// Paced frames leave in time, whatever else the machine does.
+	// Paced frames leave in time even beside other load.
 	if err := session.Realtime(); err != nil {
 		return fault.Wrap(err, fault.Permission, "run it as root outside of containers that forbid real-time scheduling")
 	}
@@ -70,7 +71,7 @@ func (p *ProcedureResult) run(ctx context.Context, bench *Bench) (err error) {
 	defer func() { err = errors.Join(err, bench.Fast.Forwards()) }()
 	p.Report, err = rfc2544.Run(ctx, p.config(), ports)
 	if fault.Of(err) == fault.Testbed && len(p.Report.Throughput) > 0 {
-		return nil // the results say why
+		return nil // the results contain the reason
 	}
 	return err
 }
@@ -92,7 +93,7 @@ func (p *ProcedureResult) ports(bench *Bench) (*rfc2544.Ports, error) {
 		Header: tester.Header{Source: source, Destination: destination, SourcePort: firstPort, DestinationPort: echo}}
 	ports.A.CPUs, ports.B.CPUs = []int{generatorCPU}, []int{generatorCPU}
 	if len(hops) < 4 || !bench.Cell.Links[hops[1]/2].Plain || !bench.Cell.Links[hops[2]/2].Plain {
-		return ports, nil // no router, or one behind emulated links, whose carrier loses frames first
+		return ports, nil // no router, or one behind emulated links: their carrier loses frames first
 	}
 	in, out := bench.port(hops[1]), bench.port(hops[2])
 	device, err := forwarder.Prepare(in.Namespace, in.Device, out.Device, max(runtime.NumCPU()-1, generatorCPU+1))
@@ -106,14 +107,13 @@ func (p *ProcedureResult) ports(bench *Bench) (*rfc2544.Ports, error) {
 	return ports, nil
 }
 
-// Between virtual devices nothing has to learn or to settle, and a trial's frames arrive at once or
-// never.
+// Virtual devices need no learning or settling, and a trial's frames arrive at once or never.
 const (
 	residual = 50 * time.Millisecond
 	rest     = 10 * time.Millisecond
 )
 
-// config is the procedure that the phase asks for.
+// config is the procedure of the phase.
 func (p *ProcedureResult) config() rfc2544.Config {
 	q := p.Procedure
 	setup := rfc2544.Setup{Sizes: []int{q.FrameSize}, IPv6: q.Family == 6, Medium: "virtual cables",
@@ -128,8 +128,8 @@ func (p *ProcedureResult) config() rfc2544.Config {
 	return c
 }
 
-// limitsOf are the tolerances of a cell's runs. A procedure keeps the processors busy on purpose
-// and judges each of its trials itself.
+// limitsOf returns the tolerances of a cell's runs. A procedure occupies the CPUs on purpose and
+// judges each of its trials itself.
 func limitsOf(cell *scenario.Cell) fidelity.Limits {
 	limits := fidelity.DefaultLimits(shortestDelay(cell))
 	for _, phase := range cell.Phases {

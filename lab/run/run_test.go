@@ -45,7 +45,7 @@ func parse(t *testing.T, text string) *scenario.Scenario {
 	return s
 }
 
-// fakeCarrier moves nothing: what these tests check needs no frames.
+// fakeCarrier moves no frames: these tests need none.
 type fakeCarrier struct {
 	closed int
 	seen   []string // namespaces that existed
@@ -68,7 +68,7 @@ type fakeCarrying struct {
 	asked   uint64
 }
 
-// Status counts one more frame each time it is asked.
+// Status counts one more frame with each call.
 func (c *fakeCarrying) Status() ([]link.Status, error) {
 	c.asked++
 	var all []link.Status
@@ -82,7 +82,7 @@ func (*fakeCarrying) Mechanism() string    { return "fake" }
 func (c *fakeCarrying) CPU() time.Duration { return 0 }
 func (c *fakeCarrying) Close() error       { c.carrier.closed++; return nil }
 
-// fakeGenerator returns at once, after telling what it was asked.
+// fakeGenerator returns at once, after reporting its flow.
 type fakeGenerator struct {
 	run func(ctx context.Context, f traffic.Flow) (traffic.Result, error)
 }
@@ -96,7 +96,7 @@ func (g fakeGenerator) Run(ctx context.Context, f traffic.Flow, _, _ traffic.End
 	return traffic.Result{Flow: f, Streams: []traffic.Stream{{ReceivedBytes: 1}}}, nil
 }
 
-// fakeGate says what the test tells it to.
+// fakeGate returns the results that the test sets.
 type fakeGate struct {
 	calibrate func(bench *Bench) []string
 	judge     func(bench *Bench) []string

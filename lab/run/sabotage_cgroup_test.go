@@ -17,7 +17,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// cgroupSabotages are programs that come to the measuring process's cgroup.
+// cgroupSabotages are programs attached to the measuring process's cgroup.
 var cgroupSabotages = []struct {
 	name    string
 	hook    ebpf.AttachType
@@ -28,8 +28,8 @@ var cgroupSabotages = []struct {
 	{"a program at the cgroup answers TCP's questions", ebpf.AttachCGroupSockOps, verdict(ebpf.SockOps, ebpf.AttachCGroupSockOps, 1)},
 }
 
-// TestProgramsOfTheCgroupAreSeen has somebody else's programs come to the cgroup that measures: one
-// that tells TCP of congestion, one that drops, one that answers TCP's questions.
+// TestProgramsOfTheCgroupAreSeen attaches foreign programs to the measuring cgroup: one signals
+// congestion to TCP, one drops, one answers sock_ops.
 func TestProgramsOfTheCgroupAreSeen(t *testing.T) {
 	testutil.NeedSpeed(t)
 	for _, c := range cgroupSabotages {
@@ -44,13 +44,13 @@ func TestProgramsOfTheCgroupAreSeen(t *testing.T) {
 	}
 }
 
-// verdict is a program that decides all alike.
+// verdict is a program that always returns value.
 func verdict(kind ebpf.ProgramType, hook ebpf.AttachType, value int32) *ebpf.ProgramSpec {
 	return &ebpf.ProgramSpec{Type: kind, AttachType: hook, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, value), asm.Return()}}
 }
 
-// ownGroup moves this process into a cgroup of its own until the test ends.
+// ownGroup moves this process into a new cgroup until the test ends.
 func ownGroup(t *testing.T) string {
 	t.Helper()
 	before, err := cgroup.Own()

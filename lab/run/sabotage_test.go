@@ -28,7 +28,7 @@ import (
 	"weir/lab/traffic/native"
 )
 
-// spoiled is what the suite's runs are: a flow over one link, and a second path beside it.
+// spoiled is the scenario of the suite: a flow over one link, and a second path beside it.
 const spoiled = `
 version: 1
 title: a run that is spoiled
@@ -45,7 +45,7 @@ phases:
     flows: [{name: bulk, kind: bulk, from: a, to: b, congestion: cubic}]
 `
 
-// saboteur works beside a run's traffic.
+// saboteur changes the testbed during a run's traffic.
 type saboteur struct {
 	t     *testing.T
 	ctx   context.Context
@@ -76,7 +76,7 @@ func (s *saboteur) namespace(node string) *netns.Namespace {
 
 func (s *saboteur) wait(d time.Duration) { _ = wait.For(s.ctx, d) }
 
-// address is where a node is reached over a link.
+// address is a node's address on a link.
 func (s *saboteur) address(node string, link int) string {
 	l := s.bench.Cell.Links[link]
 	if l.A == node {
@@ -88,7 +88,7 @@ func (s *saboteur) address(node string, link int) string {
 // filter loads rules into nftables.
 func (s *saboteur) filter(node, rules string) { s.command(node, rules, "nft", "-f", "-") }
 
-// emulator is the id of the process that carries this run's links.
+// emulator is the process id of this run's carrier.
 func (s *saboteur) emulator() int {
 	s.t.Helper()
 	children, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -110,7 +110,7 @@ func (s *saboteur) emulator() int {
 	return 0
 }
 
-// stop keeps a process from running for a while.
+// stop suspends a process for a while.
 func (s *saboteur) stop(pid int, d time.Duration) {
 	if pid <= 0 {
 		return
@@ -130,7 +130,7 @@ func (s *saboteur) kill(pid int) {
 	}
 }
 
-// frames sends frames past the stack of a node.
+// frames sends frames from a node below its IP stack.
 func (s *saboteur) frames(node, device string, count int) {
 	s.t.Helper()
 	socket, err := rawsock.Open(s.namespace(node), device, rawsock.None)
@@ -148,7 +148,7 @@ func (s *saboteur) frames(node, device string, count int) {
 	}
 }
 
-// spoil runs the scenario with the sabotage and returns why it was refused.
+// spoil runs the scenario with the sabotage and returns the outcome.
 func spoil(t *testing.T, text string, options Options, sabotage func(s *saboteur)) *Outcome {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -176,8 +176,7 @@ func spoil(t *testing.T, text string, options Options, sabotage func(s *saboteur
 	return outcome
 }
 
-// patient does not calibrate, and does not find out what the machine carries: these runs are about
-// what lies between.
+// patient neither calibrates nor measures capacity: these runs test everything else.
 type patient struct{ Fidelity }
 
 func (patient) Calibrate(context.Context, *Bench) ([]fidelity.Calibration, error) { return nil, nil }
@@ -203,8 +202,8 @@ func TestEverySabotageIsRefusedWithItsReason(t *testing.T) {
 	}
 }
 
-// refusedFor are the reasons for which a run with the sabotage is refused. Where other work keeps
-// the flow from sending there may be nothing to spoil, and the run is refused for that work alone.
+// refusedFor returns the reasons for rejecting a run with the sabotage. If other load stops the
+// flow, the run is rejected for that load alone.
 func refusedFor(t *testing.T, sabotage func(s *saboteur)) []string {
 	t.Helper()
 	outcome := spoil(t, spoiled, Options{}, sabotage)

@@ -21,8 +21,7 @@ import (
 
 const short = 150 * time.Millisecond
 
-// sabotages are done 400 ms after the flow has begun. The reason is what the refusal says, among
-// the first or all.
+// sabotages start 400 ms after the flow. The reason must be the first one, or among all.
 var sabotages = []struct {
 	name   string
 	do     func(s *saboteur)
@@ -175,7 +174,7 @@ var sabotages = []struct {
 	}, "stood still for"},
 }
 
-// hog keeps a processor from everybody for a time, which ends by the hog's own clock.
+// hog occupies a CPU for a time measured by the hog's own clock.
 func (s *saboteur) hog(d time.Duration) {
 	done := make(chan struct{})
 	go func() {
@@ -200,7 +199,7 @@ func foreignDatagrams(s *saboteur) {
 		}
 		defer func() { _ = conn.Close() }()
 		for range 100 {
-			_, _ = conn.Write(make([]byte, 1000)) // nobody listens, and says so
+			_, _ = conn.Write(make([]byte, 1000)) // the port is closed
 		}
 		return nil
 	})
@@ -260,7 +259,7 @@ func (s *saboteur) index(node, device string) int {
 	return found.Index
 }
 
-// attachXDP drops every frame for so many milliseconds, and detaches at the end of the test.
+// attachXDP drops every frame, and detaches at the end of the test.
 func (s *saboteur) attachXDP(node, device string, _ int) {
 	program := s.dropper(ebpf.XDP, 1)
 	if program == nil {
@@ -279,7 +278,7 @@ func (s *saboteur) attachXDP(node, device string, _ int) {
 	}
 }
 
-// attachTCX drops what a device sends for a short time.
+// attachTCX drops a device's outgoing packets for a short time.
 func (s *saboteur) attachTCX(node, device string) {
 	const drop = 2
 	program := s.dropper(ebpf.SchedCLS, drop)

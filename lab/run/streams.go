@@ -13,8 +13,7 @@ import (
 	"weir/tester/session"
 )
 
-// runStreams runs the phase's tester streams in one session, grouped by the pair of nodes they
-// join.
+// runStreams runs the phase's tester streams in one session, grouped by their pair of nodes.
 func runStreams(ctx context.Context, bench *Bench, phase scenario.Phase) []StreamResult {
 	results := make([]StreamResult, len(phase.Streams))
 	for i, stream := range phase.Streams {
@@ -32,7 +31,7 @@ func runStreams(ctx context.Context, bench *Bench, phase scenario.Phase) []Strea
 		return results
 	}
 	of := owners(phase)
-	measured := make([]int, len(results)) // of each, how many
+	measured := make([]int, len(results)) // streams measured, by result
 	for _, one := range account.Streams {
 		if int(one.ID) >= len(of) || one.Sent == nil || one.Received == nil {
 			continue
@@ -51,7 +50,7 @@ func runStreams(ctx context.Context, bench *Bench, phase scenario.Phase) []Strea
 	return results
 }
 
-// pool adds one of the streams that are alike, the first of which there is nothing yet.
+// pool adds one of several equal streams; first marks the first of them.
 func (r *StreamResult) pool(one session.Stream, first bool) {
 	if first {
 		r.Sent, r.Counts, r.Lost = *one.Sent, *one.Received, one.Lost
@@ -60,8 +59,8 @@ func (r *StreamResult) pool(one session.Stream, first bool) {
 	r.Sent, r.Counts, r.Lost = r.Sent.Pool(*one.Sent), r.Counts.Pool(*one.Received), r.Lost+one.Lost
 }
 
-// owners are the places in the phase of all its streams, by identifier: those that are alike follow
-// each other.
+// owners maps each stream identifier to an index in the phase's streams. Equal streams are
+// adjacent.
 func owners(phase scenario.Phase) (of []int) {
 	for i, stream := range phase.Streams {
 		for range stream.Count {
@@ -104,7 +103,7 @@ func findDirection(config *session.Config, from, to session.Port) *session.Direc
 	return &config.Directions[len(config.Directions)-1]
 }
 
-// stream is number k of those that are alike, which send in turn.
+// stream is number k of several equal streams, which send in rotation.
 func (b *Bench) stream(id uint16, k int, s scenario.TesterStream) (tester.Stream, error) {
 	source, hasSource := b.Cell.Address(s.From, s.Family)
 	destination, hasDestination := b.Cell.Address(s.To, s.Family)
@@ -128,7 +127,7 @@ const (
 	echo      = 7 // the UDP port of RFC 2544's test frames (appendix C.2.6.4)
 )
 
-// straggle is how long frames may take behind the last one sent.
+// straggle is the maximum time of frames after the last one sent.
 func straggle(cell *scenario.Cell) time.Duration {
 	wait := session.DefaultStraggle
 	for _, l := range cell.Links {
@@ -137,7 +136,7 @@ func straggle(cell *scenario.Cell) time.Duration {
 	return wait
 }
 
-// ports are the devices by which a stream leaves its sender and reaches its receiver.
+// ports returns the devices by which a stream leaves its sender and reaches its receiver.
 func (b *Bench) ports(s scenario.TesterStream) (from, to session.Port, err error) {
 	hops, err := b.hops(s.From, s.To, s.Family)
 	if err != nil {
@@ -146,8 +145,8 @@ func (b *Bench) ports(s scenario.TesterStream) (from, to session.Port, err error
 	return b.port(hops[0]), b.port(hops[len(hops)-1]), nil
 }
 
-// hops are the places in Topology.Ends that a frame passes from one node to another: of each link
-// where it leaves a node and where it enters the next.
+// hops returns the indices in Topology.Ends of a frame's path between two nodes: for each link the
+// end where it leaves a node and the end where it enters the next.
 func (b *Bench) hops(from, to string, family int) (hops []int, err error) {
 	address, ok := b.Cell.Address(to, family)
 	if !ok {
@@ -167,8 +166,8 @@ func (b *Bench) hops(from, to string, family int) (hops []int, err error) {
 	return nil, fmt.Errorf("the route from %s to %s ends nowhere", from, to)
 }
 
-// towards is the place in Topology.Ends by which a node sends to an address: by a route, else by a
-// link that has it.
+// towards is the index in Topology.Ends of a node's device for an address: by a route, else by a
+// link with that address.
 func (b *Bench) towards(node string, address netip.Addr) int {
 	via := ""
 	for _, route := range b.Cell.Routes {

@@ -11,8 +11,8 @@ import (
 	"weir/tester"
 )
 
-// Streams that are alike have identifiers and ports of their own, send in turn, and all together
-// what was asked.
+// Equal streams have identifiers and ports of their own, send in rotation, and reach the requested
+// rate together.
 func TestAlikeStreamsShareARate(t *testing.T) {
 	s, err := scenario.Parse("f.yaml", []byte(`version: 1
 title: t

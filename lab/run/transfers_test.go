@@ -45,7 +45,7 @@ phases:
 
 // Transfers that come later than they are due spoil a run.
 func TestLateTransfersSpoilARun(t *testing.T) {
-	for late, want := range map[time.Duration]int{0: 0, traffic.LateMost: 0, traffic.LateMost + time.Millisecond: 1} {
+	for late, want := range map[time.Duration]int{0: 0, traffic.MaxLate: 0, traffic.MaxLate + time.Millisecond: 1} {
 		flow := traffic.Result{Transfers: []traffic.Transfer{{Due: time.Second, Begun: time.Second}, {Due: 2 * time.Second, Begun: 2*time.Second + late}}}
 		if got := problems([]PhaseResult{{Flows: []traffic.Result{flow}}}); len(got) != want {
 			t.Errorf("%s late: %q", late, got)

@@ -9,7 +9,7 @@ import (
 	"weir/internal/fault"
 )
 
-// A program that is not there is no fault of what the machine carries.
+// A missing program is not reported as a lack of capacity.
 func TestAProgramThatIsNotThereIsToBeInstalled(t *testing.T) {
 	gate := fakeGate{calibrate: func(*Bench) []string {
 		return []string{"flow rsync broke off: its server ended with exit status 127: sh: rsync: not found"}

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// defaultControl is the congestion control that the TCP sockets of a namespace begin with.
+	// defaultControl is the initial congestion control of a namespace's TCP sockets.
 	defaultControl = "net.ipv4.tcp_congestion_control"
-	// unpacedControl does not pace, and is the one default that the kernel lets every namespace
-	// have: others, CUBIC among them, have to be in the machine's
+	// unpacedControl does not pace, and is the only default that the kernel allows in every
+	// namespace. Others, including CUBIC, must be in the machine's
 	// net.ipv4.tcp_allowed_congestion_control.
 	unpacedControl = "reno"
 )
 
-// beginUnpaced gives the hosts whose connections would keep the pacing of the machine's default
-// congestion control a default that does not pace. Their namespaces live for one run, so nothing is
-// put back.
+// beginUnpaced sets a default without pacing on hosts with connections that would otherwise keep
+// the pacing of the machine's default. Their namespaces live for one run, so the setting is not
+// restored.
 func (e *execution) beginUnpaced(bench *Bench) error {
 	for _, host := range lateHosts(bench.Cell, e.options.Generator.Name()) {
 		if err := sysctl.Set(bench.Topology.Nodes[host], defaultControl, unpacedControl); err != nil {
@@ -37,9 +37,9 @@ func (e *execution) beginUnpaced(bench *Bench) error {
 }
 
 // lateHosts returns the hosts from which iperf3 sends under a congestion control that the flow
-// names: its connections begin with the host's default and change too late (see package iperf).
-// Left out are hosts whose default somebody asked for: the scenario sets it, or a TCP flow from or
-// to there names no congestion control. generator generates the flows that name none.
+// names: its connections begin with the host's default and change too late (see package iperf). It
+// excludes hosts with a requested default: the scenario sets it, or a TCP flow of the host names no
+// congestion control. generator generates the flows that name none.
 func lateHosts(cell *scenario.Cell, generator string) (hosts []string) {
 	var flows []traffic.Flow
 	for _, phase := range cell.Phases {
@@ -64,7 +64,7 @@ func lateHosts(cell *scenario.Cell, generator string) (hosts []string) {
 	return hosts
 }
 
-// setsDefault says whether the scenario gives the node a default congestion control, written with
+// setsDefault reports whether the scenario sets the node's default congestion control, written with
 // dots or with slashes.
 func setsDefault(node scenario.Node) bool {
 	for key := range node.Sysctls {

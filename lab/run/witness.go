@@ -32,7 +32,7 @@ func (b *Bench) testbed() witness.Testbed {
 	return bed
 }
 
-// programs reads what a node of an IOAM domain has done to packets.
+// programs reads the packet counters of an IOAM node.
 func (b *Bench) programs(node string) func() (witness.Programs, error) {
 	return func() (witness.Programs, error) {
 		c, _, err := b.Domain.Counts(node)
@@ -40,7 +40,7 @@ func (b *Bench) programs(node string) func() (witness.Programs, error) {
 	}
 }
 
-// isLimited says whether a limit, or a queue of a class, may refuse packets.
+// isLimited reports whether a limit, or a class queue, may drop packets.
 func isLimited(cell *scenario.Cell) bool {
 	if slices.ContainsFunc(cell.Links, func(l scenario.Link) bool { return l.Classes != nil }) {
 		return true
@@ -50,8 +50,8 @@ func isLimited(cell *scenario.Cell) bool {
 	})
 }
 
-// testers are the nodes at which the frame tester works: the ends of streams, and every node on the
-// way of a benchmark.
+// testers returns the nodes with a frame tester: the ends of streams, and every node on a
+// benchmark's path.
 func (b *Bench) testers() (names []string) {
 	for _, phase := range b.Cell.Phases {
 		for _, s := range phase.Streams {
@@ -61,7 +61,7 @@ func (b *Bench) testers() (names []string) {
 		if p := phase.Procedure; p != nil {
 			hops, err := b.hops(p.From, p.To, p.Family)
 			if err != nil {
-				continue // the procedure says so
+				continue // the procedure reports it
 			}
 			for _, hop := range hops {
 				names = append(names, b.Topology.Ends[hop].Node)
@@ -71,7 +71,7 @@ func (b *Bench) testers() (names []string) {
 	return names
 }
 
-// flows describes what the phases' flows did to the witness.
+// flows describes the results of the phases' flows to the witness.
 func (b *Bench) flows(phases []PhaseResult) (all []witness.Flow) {
 	for _, phase := range phases {
 		for i := range phase.Flows {
@@ -97,8 +97,8 @@ func (b *Bench) flow(phase PhaseResult, result *traffic.Result) witness.Flow {
 	case traffic.Request:
 		w.Connections = uint64(f.Streams * f.Concurrency)
 	case traffic.Transfers:
-		// Nothing comes where none is under way. All that came is within the flow's time, so that
-		// the bound holds without its settle time, and does for many connections.
+		// No transfer under way means no data. All data arrive within the flow's time, so the bound
+		// holds without settle time, and for many connections.
 		w.Connections, w.Concurrent, w.Settle = uint64(len(result.Transfers)), false, 0
 	default:
 		w.Connections = uint64(f.Streams)
@@ -119,7 +119,7 @@ func (b *Bench) flow(phase PhaseResult, result *traffic.Result) witness.Flow {
 	return w
 }
 
-// nativeGenerator opens exactly the connections that a flow has.
+// nativeGenerator opens exactly one connection per stream.
 const nativeGenerator = "weir"
 
 // mtu is the largest of the cell's links.
@@ -134,7 +134,7 @@ func (b *Bench) mtu() int {
 	return most
 }
 
-// crossed are the links from one node to another, over a version of IP; none where there is no way.
+// crossed returns the links between two nodes, by IP version; none without a path.
 func (b *Bench) crossed(from, to string, family int) (list []witness.Hop) {
 	hops, err := b.hops(from, to, family)
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *Bench) crossed(from, to string, family int) (list []witness.Hop) {
 	return list
 }
 
-// drain waits until the links hold nothing of what came before.
+// drain waits until the links hold no earlier frames.
 func (b *Bench) drain(ctx context.Context) error {
 	if b.witness == nil {
 		return nil
@@ -155,7 +155,7 @@ func (b *Bench) drain(ctx context.Context) error {
 	return err
 }
 
-// disturb calls a test's hook beside a phase; the function that it returns waits for its end.
+// disturb calls a test's hook beside a phase; the returned function waits for its end.
 func (e *execution) disturb(ctx context.Context, bench *Bench) (wait func()) {
 	if e.options.during == nil {
 		return func() {}
@@ -168,8 +168,8 @@ func (e *execution) disturb(ctx context.Context, bench *Bench) (wait func()) {
 	return func() { <-done }
 }
 
-// beside are the nodes at the far ends of the plain links by which a stream leaves its sender and
-// reaches its receiver: the tester's XDP programs change the offloads of the devices there too.
+// beside returns the nodes at the far ends of a stream's plain links. The tester's XDP programs
+// change the offloads of these devices too.
 func (b *Bench) beside(s scenario.TesterStream) (names []string) {
 	hops, err := b.hops(s.From, s.To, s.Family)
 	if err != nil {

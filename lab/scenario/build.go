@@ -14,7 +14,7 @@ import (
 	"weir/record"
 )
 
-// Limits of one cell: they keep a mistyped file from asking for what no machine carries.
+// Bounds of one cell: they reject typing errors that no machine could carry.
 const (
 	maxNodes    = 200
 	maxLinks    = 400
@@ -27,7 +27,7 @@ var tryDelay = fmt.Sprintf("write a time from 0 to %s, such as 5ms", maxDelay)
 
 var nodeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}$`)
 
-// builder makes a cell of a decoded file and notes what is impossible in it.
+// builder makes a cell of a decoded file and records mistakes.
 type builder struct {
 	file     *file
 	cell     *Cell
@@ -35,7 +35,7 @@ type builder struct {
 	problems *yamlfile.Problems
 }
 
-// build returns the cell, without its routes, and the network that yields them; both are of use
+// build returns the cell without its routes, and the network that computes them. Both are valid
 // only without problems.
 func build(f *file, labels record.Labels, p *yamlfile.Problems) (*Cell, *network) {
 	b := &builder{file: f, cell: &Cell{Labels: labels}, problems: p}
@@ -120,7 +120,7 @@ func (b *builder) offloads(n nodeFile, path string) map[string]bool {
 	return out
 }
 
-// node looks a name up and notes where it is unknown.
+// node looks a name up and reports an unknown one.
 func (b *builder) node(at yamlfile.Place, path, name string) bool {
 	names := make([]string, len(b.cell.Nodes))
 	for i, n := range b.cell.Nodes {

@@ -7,11 +7,11 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// Classes are queues of their own for classes of service at both ends of a plain link, each for
-// what is sent there: the device's, in place of an emulated link's one queue.
+// Classes replaces the device queue at both ends of a plain link by one queue for each class of
+// service. Each end classifies the packets that it sends.
 type Classes struct {
 	Preset   string
-	Rate     units.BitRate // on the wire, 24 octets a frame included
+	Rate     units.BitRate // on the wire, with 24 bytes of overhead a frame
 	Ceilings map[string]units.BitRate
 	FIFO     bool
 }

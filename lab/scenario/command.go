@@ -9,7 +9,7 @@ import (
 	"weir/lab/traffic"
 )
 
-// command reads what runs a flow of kind command.
+// command reads the programs of a flow of kind command.
 func (b *builder) command(f flowFile, path string) *traffic.Command {
 	out := &traffic.Command{Run: strings.TrimSpace(f.Run), Server: strings.TrimSpace(f.Server), AtTo: f.RunsAt == "to"}
 	if out.Run == "" {
@@ -28,7 +28,7 @@ func (b *builder) command(f flowFile, path string) *traffic.Command {
 	return out
 }
 
-// aloneAtTheirEnd sees to it that what arrives at the devices of a host is one command's alone.
+// aloneAtTheirEnd reports hosts that receive for more than one flow if one of them is a command.
 func (b *builder) aloneAtTheirEnd(f phaseFile, path string, phase Phase) {
 	for i, own := range phase.Flows {
 		if own.Kind != traffic.Program {

@@ -14,25 +14,25 @@ import (
 	"weir/record"
 )
 
-// MaxRepetitions is how often a cell may be measured.
+// MaxRepetitions is the maximum number of repetitions of a cell.
 const MaxRepetitions = 1000
 
 const maxAttempts = 20
 
-// tryRange is the advice for a number that lies outside its bounds.
+// tryRange is the advice for a number outside its bounds.
 func tryRange(least, most int) string {
 	return fmt.Sprintf("write a number from %d to %d", least, most)
 }
 
-// judge checks the head against the cells that there are.
+// judge checks the head against the cells.
 type judge struct {
 	scenario *Scenario
 	problems *yamlfile.Problems
 	labels   []record.Labels
-	cell     *Cell // the first one, for its subjects
+	cell     *Cell // the first one, for the names of its subjects
 }
 
-// judgeHead reads what speaks about results: expectations, published figures and plots.
+// judgeHead reads the statements about results: expectations, published figures and plots.
 func (s *Scenario) judgeHead(p *yamlfile.Problems) error {
 	h := &s.raw.head
 	labels, err := s.labels()
@@ -121,7 +121,7 @@ func (j *judge) about(f yamlfile.Fields, path string, given yamlfile.Map[string]
 	return where, to, ok
 }
 
-// applies says whether some cell has the labels, and a counterpart with the other ones.
+// applies reports whether some cell has the labels of where, and another has those of to.
 func applies(cells []record.Labels, where, to record.Labels) bool {
 	for _, cell := range cells {
 		if !matches(cell, where) {
@@ -145,7 +145,7 @@ func matches(cell, where record.Labels) bool {
 	return true
 }
 
-// expectation adds a statement, and of several subjects one each.
+// expectation adds a statement for each subject.
 func (j *judge) expectation(e expectFile, path string) {
 	m, subjects, ok := j.each(e, path)
 	where, to, about := j.about(e.Fields, path, e.Where, e.RelativeTo)
@@ -237,7 +237,7 @@ func (j *judge) plot(f figureFile, path string) {
 	j.scenario.Figures = append(j.scenario.Figures, out)
 }
 
-// axis checks a parameter of a plot, or the one other word that has a meaning there.
+// axis checks a parameter of a plot. If allowed, word is valid too.
 func (j *judge) axis(at yamlfile.Place, path, name, word string, allowed bool) {
 	if name == word && allowed || find(j.scenario.raw.parameters, name) != nil {
 		return
@@ -252,7 +252,7 @@ func (j *judge) axis(at yamlfile.Place, path, name, word string, allowed bool) {
 	j.complain(at, "", "%s: unknown parameter %q%s", path, name, listOrHint(name, names))
 }
 
-// labels returns the labels of every cell, or a fault where they are too many.
+// labels returns the labels of every cell, or a fault if there are too many.
 func (s *Scenario) labels() ([]record.Labels, error) {
 	if err := s.raw.affordable(); err != nil {
 		return nil, err

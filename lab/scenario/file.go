@@ -9,8 +9,8 @@ import (
 	"weir/lab/link/loss"
 )
 
-// file is the YAML form of a scenario. It stops at this package. The head describes the experiment
-// and has no parameters; the rest is read once per cell, with the cell's values in the place of
+// file is the YAML form of a scenario, used in this package only. The head describes the experiment
+// and has no parameters. The rest is read once per cell, with the cell's values in place of
 // ${parameters}.
 type file struct {
 	yamlfile.Fields `yaml:"-"`
@@ -74,8 +74,8 @@ type override struct {
 	directionFile
 }
 
-// directionFile is what a link does to frames. Pointers tell a key left out from a zero, so that
-// overrides can be merged.
+// directionFile holds the impairments of a link. Pointers distinguish a missing key from a zero, so
+// that overrides can be merged.
 type directionFile struct {
 	Rate      *units.BitRate  `yaml:"rate" doc:"Bits per second on the wire, Ethernet overhead of 24 octets per frame included; no limit if left out."`
 	Delay     *units.Duration `yaml:"delay" doc:"One-way delay behind the queue."`

@@ -11,22 +11,22 @@ import (
 	"weir/modules/ioam"
 )
 
-// IOAM makes a host or a router a node of an IOAM domain. Its interfaces are the links that end
-// there, by their names.
+// IOAM makes a host or a router a node of an IOAM domain. Its interfaces are the links of the node,
+// by name.
 type IOAM struct {
 	Mode    string // Passive, Registered or Full
-	Collect bool   // what ends here is read and decoded while the run lasts
+	Collect bool   // collect and decode options that end here while the run lasts
 	Setup   *ioam.Setup
 }
 
-// Modes of a node, for comparisons: nothing at all, a node that puts nothing in, and one that does.
+// Modes of a node, for comparisons: inactive, active without encapsulation, and active.
 const (
 	Passive    = "passive"
 	Registered = "registered"
 	Full       = "full"
 )
 
-// On says whether the node's programs are at its devices. It may be called on nil.
+// On reports whether the node's programs are attached. It may be called on nil.
 func (i *IOAM) On() bool { return i != nil && i.Mode != Passive }
 
 type ioamFile struct {
@@ -47,7 +47,7 @@ type encapsulateFile struct {
 
 const maxCopies = 16
 
-// ioam reads what makes nodes of a domain, once all links are known.
+// ioam reads the nodes of a domain, once all links are known.
 func (b *builder) ioam() {
 	for _, kind := range []struct {
 		name  string
@@ -88,7 +88,7 @@ func (b *builder) ioamNode(f nodeFile, path string) {
 	node.IOAM = out
 }
 
-// ioamIDs refuses the ids of a node that comes before: what is told of the two would be one node's.
+// ioamIDs rejects the ids of an earlier node: figures of the two could not be separated.
 func (b *builder) ioamIDs(f nodeFile, path string, setup *ioam.Setup) {
 	short, wide := setup.IDs()
 	for _, n := range b.cell.Nodes {
@@ -126,7 +126,7 @@ func (b *builder) ioamLinks(f nodeFile, path string) {
 	}
 }
 
-// encapsulate adds one encapsulation. A node that is registered alone is checked as one that is on.
+// encapsulate adds one encapsulation. A node in mode registered is checked as if it were on.
 func (b *builder) encapsulate(out *IOAM, e *encapsulateFile, path string) {
 	copies := b.count(e.Fields, path, "copies", e.Copies, 1, maxCopies)
 	to := []netip.Prefix{netip.MustParsePrefix("::/0")}
@@ -143,7 +143,7 @@ func (b *builder) encapsulate(out *IOAM, e *encapsulateFile, path string) {
 	}
 }
 
-// addressesOf are a node's IPv6 addresses, on all its links.
+// addressesOf returns a node's IPv6 addresses on all its links.
 func (b *builder) addressesOf(node string) (all []netip.Prefix) {
 	for _, l := range b.cell.Links {
 		for end, address := range map[string]netip.Prefix{l.A: l.AddressA6, l.B: l.AddressB6} {
@@ -155,7 +155,7 @@ func (b *builder) addressesOf(node string) (all []netip.Prefix) {
 	return all
 }
 
-// domain lists what has a figure of a metric of nodes.
+// domain lists the subjects of a metric of nodes.
 func (c *Cell) domain(metric string) (all []string) {
 	for _, n := range c.Nodes {
 		if n.IOAM != nil {

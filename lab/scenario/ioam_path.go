@@ -17,9 +17,9 @@ const (
 	protocolUDP = 17
 )
 
-// ioamEnds refuses traffic of which nothing can arrive for its IOAM: every packet gets options, and
-// a node drops them at the domain's border, or the frame tester does not look behind them. What
-// only some packets lose is a matter of the run.
+// ioamEnds rejects flows that IOAM blocks completely: every packet gets options, and a node at the
+// domain's border drops them, or the frame tester does not parse them. If only some packets are
+// lost, the run decides.
 func (b *builder) ioamEnds() {
 	if !slices.ContainsFunc(b.cell.Nodes, func(n Node) bool { return n.IOAM.On() }) {
 		return
@@ -36,7 +36,7 @@ func (b *builder) ioamEnds() {
 				continue
 			}
 			if t.walk(f.From, f.To) {
-				t.dscp = unknownDSCP // answers have their own
+				t.dscp = unknownDSCP // responses have their own DSCP
 				t.walk(f.To, f.From)
 			}
 		}
@@ -55,18 +55,18 @@ func (b *builder) ioamEnds() {
 
 const unknownDSCP = 64
 
-// journey is the way of packets through the nodes.
+// journey is the path of packets through the nodes.
 type journey struct {
 	b        *builder
 	what     string
 	protocol uint8
 	dscp     uint8
-	frames   bool     // of the frame tester, which is nearer to the wire than the nodes of its hosts
-	carried  []uint16 // namespaces of the options that every packet has
-	from     string   // node that put them in
+	frames   bool     // of the frame tester, below the programs of its hosts' nodes
+	carried  []uint16 // namespaces of the options on every packet
+	from     string   // node that added them
 }
 
-// walk goes along; it returns whether packets can arrive.
+// walk follows the path; it reports whether packets can arrive.
 func (j *journey) walk(from, to string) bool {
 	n, here, by := j.b.network, from, ""
 	j.carried, j.from = nil, ""
@@ -86,7 +86,7 @@ func (j *journey) walk(from, to string) bool {
 	return j.frames || j.arrive(to, by, to)
 }
 
-// arrive is what a node does to packets that come in by a link.
+// arrive applies a node's actions to packets that enter by a link.
 func (j *journey) arrive(name, by, to string) bool {
 	setup := j.setup(name)
 	ingress, _, is := setup.Roles(by)
@@ -105,7 +105,8 @@ func (j *journey) arrive(name, by, to string) bool {
 	return true
 }
 
-// leave is what a node does to packets that have come by a link, or are its own, and go by another.
+// leave applies a node's actions to packets that leave by a link: forwarded ones that entered by
+// another, or its own.
 func (j *journey) leave(name, by, via, to string) bool {
 	setup := j.setup(name)
 	_, egress, is := setup.Roles(via)
@@ -123,7 +124,7 @@ func (j *journey) leave(name, by, via, to string) bool {
 	return true
 }
 
-// put is what every packet gets at a node.
+// put adds the options that every packet gets at a node.
 func (j *journey) put(name, to string) {
 	address, _ := j.b.cell.Address(to, 6)
 	if all := j.setup(name).Always(address, j.protocol, j.dscp); len(all) > 0 {
@@ -131,7 +132,7 @@ func (j *journey) put(name, to string) {
 	}
 }
 
-// setup is what a node does; a nil one does nothing.
+// setup returns a node's IOAM configuration; nil without one.
 func (j *journey) setup(name string) *ioam.Setup {
 	if node := j.b.cell.Nodes[j.b.network.index[name]].IOAM; node.On() {
 		return node.Setup
@@ -139,7 +140,7 @@ func (j *journey) setup(name string) *ioam.Setup {
 	return nil
 }
 
-// remove is how a node ends the options.
+// remove names the action that ends the options at a node.
 func (j *journey) remove() string {
 	words := make([]string, 0, len(j.carried))
 	for _, namespace := range j.carried {
@@ -150,7 +151,7 @@ func (j *journey) remove() string {
 	return "namespaces: {" + strings.Join(words, ", ") + "}"
 }
 
-// refuse complains of the node that put the options in.
+// refuse reports a mistake at the node that adds the options.
 func (j *journey) refuse(try, format string, args ...any) {
 	for kind, files := range map[string][]nodeFile{"hosts": j.b.file.Hosts, "routers": j.b.file.Routers} {
 		for i, f := range files {

@@ -17,12 +17,12 @@ const (
 	beyond  = "hosts: [a, b]"
 )
 
-// host is b as the last node.
+// host makes b the last node.
 func host(roles, namespaces string) string {
 	return "hosts:\n  - {name: a}\n  - {name: b, ioam: {node: 9, interfaces: {out: {id: 9, roles: [" + roles + "]}}, namespaces: " + namespaces + "}}"
 }
 
-// Traffic of which nothing could arrive is a mistake of the scenario, with what would end it.
+// Traffic that IOAM blocks completely is a mistake of the scenario, with advice.
 func TestOptionsEndBeforeTheDomainDoes(t *testing.T) {
 	open := "out: {id: 4, roles: [egress]}"
 	for _, c := range []struct {

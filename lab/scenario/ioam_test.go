@@ -80,7 +80,7 @@ func TestMistakesOfNodes(t *testing.T) {
 	}
 }
 
-// two is a domain of two nodes, of which the second ends its namespace.
+// two is a domain of two nodes; the second ends its namespace.
 const two = `version: 1
 title: x
 hosts: [a, b]
@@ -100,7 +100,7 @@ links: [{name: in, ends: [a, r]}, {name: path, ends: [r, s]}, {name: out, ends: 
 phases: [{duration: 1s, flows: [{kind: udp, family: 6, from: a, to: b, rate: 1Mbit}]}]
 `
 
-// replaced parses the scenario of two nodes, with lines replaced: old, new, old, new.
+// replaced parses the scenario of two nodes with lines replaced: old, new, old, new.
 func replaced(t *testing.T, pairs ...string) error {
 	t.Helper()
 	text := strings.NewReplacer(pairs...).Replace(two)

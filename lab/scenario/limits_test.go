@@ -12,7 +12,7 @@ import (
 	"weir/internal/fault"
 )
 
-// withLimits is three hosts, two of which send to the third, with these limits in line 5.
+// withLimits is three hosts with these limits in line 5; two hosts send to the third.
 func withLimits(limits string) string {
 	return "version: 1\ntitle: t\nhosts: [a, b, c]\nrouters: [gate]\nlimits: [" + limits + "]\n" +
 		"links: [{ends: [a, gate], plain: true}, {ends: [b, gate], plain: true}, {ends: [gate, c], plain: true}, {ends: [c, a], plain: true}]\n" +
@@ -42,12 +42,12 @@ func TestLimits(t *testing.T) {
 		flow  int
 		want  bool
 	}{
-		{Limit{Host: "b"}, 0, true},                                // what b sends
-		{Limit{Host: "b", Direction: direction.Ingress}, 0, false}, // of which b receives acknowledgements alone
-		{Limit{Host: "b"}, 1, true},                                // answers, which are longer than what is asked with
-		{Limit{Host: "c", Direction: direction.Ingress}, 1, true},  // the same where they arrive
+		{Limit{Host: "b"}, 0, true},                                // b sends
+		{Limit{Host: "b", Direction: direction.Ingress}, 0, false}, // b receives acknowledgements only
+		{Limit{Host: "b"}, 1, true},                                // responses are longer than requests
+		{Limit{Host: "c", Direction: direction.Ingress}, 1, true},  // the same at the receiver
 		{Limit{Host: "b", Flows: []string{"two"}}, 0, false},       // another flow
-		{Limit{Host: "c", Flows: []string{"three"}}, 2, false},     // what c receives
+		{Limit{Host: "c", Flows: []string{"three"}}, 2, false},     // c receives
 	} {
 		if got := c.limit.On(flows[c.flow]); got != c.want {
 			t.Errorf("limit %+v on flow %s: %t", c.limit, flows[c.flow].Name, got)
@@ -55,7 +55,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A limit at a router's device is on what crosses it in that direction.
+// A limit at a router's device applies to packets that leave by it.
 func TestLimitsAtDevices(t *testing.T) {
 	for _, c := range []struct {
 		limit string
@@ -66,7 +66,7 @@ func TestLimitsAtDevices(t *testing.T) {
 		{"{name: x, host: gate, link: b-gate, direction: ingress, mechanism: shape, rate: 1Mbit}", []string{"one", "two"}},
 		{"{name: x, host: gate, link: b-gate, mechanism: htb, rate: 1Mbit}", nil},
 		{"{name: x, host: a, link: c-a, mechanism: shape, rate: 1Mbit}", []string{"three"}},
-		{"{name: x, host: b, mechanism: shape, rate: 1Mbit}", []string{"one", "two"}}, // answers are longer than what is asked with
+		{"{name: x, host: b, mechanism: shape, rate: 1Mbit}", []string{"one", "two"}}, // responses are longer than requests
 	} {
 		s, err := Parse("f.yaml", []byte(withLimits(c.limit)))
 		if err != nil {

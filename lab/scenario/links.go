@@ -16,10 +16,10 @@ import (
 
 const (
 	defaultMTU     = 1500
-	defaultPackets = 1000 // of a queue that the file does not describe, as Linux gives a device
+	defaultPackets = 1000 // Linux's default for a device, if the file describes no queue
 	etherHeader    = 14
 	maxBDP         = 1000
-	leastBDP       = 10 // full frames: no shorter queue is made of a bandwidth-delay product
+	leastBDP       = 10 // full frames: minimum for a queue given as a bandwidth-delay product
 )
 
 func (b *builder) links() {
@@ -81,7 +81,7 @@ func (b *builder) link(l linkFile, path string) Link {
 	return out
 }
 
-// plain refuses what a bare cable does not do.
+// plain rejects properties that a bare cable lacks.
 func (b *builder) plain(l linkFile, path string) {
 	for _, key := range []string{"rate", "delay", "jitter", "loss", "reorder", "duplicate", "corrupt", "queue", "schedule", "trace", "forward", "reverse"} {
 		if l.Has(key) {
@@ -90,7 +90,7 @@ func (b *builder) plain(l linkFile, path string) {
 	}
 }
 
-// sided is a direction's settings with the places they come from.
+// sided is a direction's settings with their places in the file.
 type sided struct {
 	directionFile
 	common, own yamlfile.Fields
@@ -104,7 +104,7 @@ func (s *sided) at(key string) yamlfile.Place {
 	return s.common.At(key)
 }
 
-// key names a setting in messages: "links[0].forward.rate" where the direction has its own.
+// key names a setting in messages: "links[0].forward.rate" if the direction overrides it.
 func (s *sided) key(name string) string {
 	if s.own.Has(name) {
 		return s.path + "." + s.side + "." + name
@@ -112,7 +112,7 @@ func (s *sided) key(name string) string {
 	return s.path + "." + name
 }
 
-// merged returns the link's settings with one direction's own in their place.
+// merged returns the link's settings with one direction's overrides.
 func merged(d directionFile, o *override) directionFile {
 	if o == nil {
 		return d
@@ -183,8 +183,8 @@ func (b *builder) jitter(s *sided, out *link.Direction) {
 	}
 }
 
-// queue reads what does not depend on the rest of the topology; queues adds the bandwidth-delay
-// products.
+// queue reads settings that do not depend on the rest of the topology; queues adds the
+// bandwidth-delay products.
 func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
 	q := s.Queue
 	if q == nil {
@@ -231,7 +231,7 @@ func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
 	}
 }
 
-// discipline reads what manages a queue.
+// discipline reads a queue's discipline.
 func (b *builder) discipline(q *queueFile, out *link.Direction, key string, at yamlfile.Place) {
 	d := link.Discipline(q.Discipline)
 	if d == link.DropTail {
@@ -260,13 +260,13 @@ func (b *builder) discipline(q *queueFile, out *link.Direction, key string, at y
 	}
 }
 
-// product is the octets that a rate carries in a time, times a factor.
+// product is the number of bytes that a rate carries in a time, times a factor.
 func product(rate units.BitRate, d time.Duration, factor float64) units.ByteSize {
 	return units.ByteSize(float64(rate) * d.Seconds() * factor / 8)
 }
 
-// addresses returns those of the link with an index: an IPv4 /30 out of 10.0.0.0/8 and an IPv6 /64
-// out of fd00::/48.
+// addresses returns the addresses of the link with an index: an IPv4 /30 of 10.0.0.0/8 and an IPv6
+// /64 of fd00::/48.
 func addresses(index int) (a4, b4, a6, b6 netip.Prefix) {
 	v4 := func(host int) netip.Prefix {
 		n := index*4 + host

@@ -8,13 +8,13 @@ import (
 	"weir/record"
 )
 
-// Aggregate is the subject of a figure over all flows of a phase together.
+// Aggregate is the subject of a figure over all flows of a phase.
 const Aggregate = "aggregate"
 
-// Domain is the subject of a figure over all nodes of an IOAM domain together.
+// Domain is the subject of a figure over all nodes of an IOAM domain.
 const Domain = "domain"
 
-// MetricKind says what a metric is a figure of, and so which subjects it is emitted for.
+// MetricKind decides the subjects of a metric.
 type MetricKind string
 
 const (
@@ -29,13 +29,14 @@ const (
 	OfSeries    MetricKind = "series" // a time series of a flow: points, not samples
 )
 
-// Metric is a quantity that a run yields. Name, unit and meaning are defined here and nowhere else.
+// Metric is a quantity that a run yields. Its name, unit and meaning are defined only here.
 type Metric struct {
 	Name    string
 	Unit    record.Unit
 	Of      MetricKind
 	Meaning string // one line, for help, reports and the reference
-	// MoreIsBetter and LessIsBetter say how a difference reads; both are false where neither is so.
+	// MoreIsBetter and LessIsBetter decide the reading of a difference; both are false if it has no
+	// preference.
 	MoreIsBetter, LessIsBetter bool
 }
 
@@ -266,7 +267,7 @@ func Metrics() []Metric {
 	}
 }
 
-// FindMetric returns the metric of that name, or the name nearest to it.
+// FindMetric returns the metric of that name, or the nearest name.
 func FindMetric(name string) (m Metric, known bool, near string) {
 	all := Metrics()
 	names := make([]string, len(all))

@@ -13,15 +13,15 @@ import (
 	"weir/lab/link"
 )
 
-// network knows for every pair of nodes the link that leads from one towards the other.
+// network holds for every pair of nodes the next link of the path.
 type network struct {
 	nodes []Node
 	links []Link
 	index map[string]int
-	at    [][]int // links that end at a node
-	// next[to][from] is the link by which from sends what is meant for to, or none.
+	at    [][]int // links of a node
+	// next[to][from] is from's link towards to, or none.
 	next [][]int
-	// fixed[to][from] says that the file gives this hop, by a route.
+	// fixed[to][from] is true if a route of the file sets this hop.
 	fixed [][]bool
 }
 
@@ -44,8 +44,8 @@ func newNetwork(c *Cell) *network {
 	return n
 }
 
-// towards finds shortest paths to a node by breadth-first search, fewest links first and the file's
-// order of links among equals. Only routers pass frames on.
+// towards computes shortest paths to a node by breadth-first search: fewest links first, then the
+// file's order of links. Only routers forward.
 func (n *network) towards(to int) []int {
 	next := make([]int, len(n.nodes))
 	for i := range next {
@@ -83,7 +83,7 @@ type hop struct {
 	reverse bool
 }
 
-// path returns the hops from one node to another, or false where there is no way.
+// path returns the hops between two nodes, or false without a path.
 func (n *network) path(from, to int) ([]hop, bool) {
 	var hops []hop
 	for from != to {
@@ -97,7 +97,7 @@ func (n *network) path(from, to int) ([]hop, bool) {
 	return hops, true
 }
 
-// direction returns what a hop's link does.
+// direction returns the properties of a hop's link.
 func (n *network) direction(h hop) *link.Direction {
 	if h.reverse {
 		return &n.links[h.link].Reverse
@@ -113,7 +113,7 @@ func (n *network) delay(hops []hop) (sum time.Duration) {
 	return sum
 }
 
-// route puts a path of the file in the place of the shortest one.
+// route replaces the shortest path by a path of the file.
 func (b *builder) route(r routeFile, path string) {
 	n := b.network
 	if !b.node(r.At("from"), path+".from", r.From) || !b.node(r.At("to"), path+".to", r.To) {
@@ -163,8 +163,8 @@ func (b *builder) route(r routeFile, path string) {
 	}
 }
 
-// routes lists every hop of every pair of nodes, per address of the destination. What a link's own
-// subnet already reaches the right way is left out.
+// routes lists every hop of every pair of nodes, per address of the destination. It leaves out
+// addresses that a link's own subnet already routes correctly.
 func (n *network) routes() []Route {
 	var all []Route
 	for to := range n.nodes {
@@ -196,9 +196,8 @@ func (n *network) end(l, node int) (v4, v6 netip.Addr) {
 	return n.links[l].AddressB4.Addr(), n.links[l].AddressB6.Addr()
 }
 
-// queues gives a length to the queues that are written in bandwidth-delay products. Their
-// round-trip time, where the file gives none, is the longest of any flow over the link, or the
-// link's own where no flow crosses it.
+// queues sizes the queues that are given in bandwidth-delay products. Without a round-trip time in
+// the file it uses the longest of any flow over the link, or the link's own if no flow crosses it.
 func (b *builder) queues() {
 	longest := b.roundTrips()
 	for i, l := range b.file.Links {
@@ -226,8 +225,8 @@ func (b *builder) queues() {
 	}
 }
 
-// roundTrips returns for each link the longest round trip, by delays alone, of the flows that cross
-// it either way.
+// roundTrips returns for each link the longest round trip, by delays only, of the flows that cross
+// it in either direction.
 func (b *builder) roundTrips() map[int]time.Duration {
 	n, longest := b.network, map[int]time.Duration{}
 	join := func(from, to string) {

@@ -8,8 +8,8 @@ import (
 	"weir/lab/link"
 )
 
-// Crossed returns what frames from one node to another meet, in order: a direction of each emulated
-// link on their way, by the other's IPv4 address. It is nil where there is no way.
+// Crossed returns a direction of each emulated link on the path between two nodes, in order, for
+// the other's IPv4 address. It is nil without a path.
 func (c *Cell) Crossed(from, to string) []link.Direction {
 	address, known := c.Address(to, 4)
 	if !known {
@@ -17,7 +17,7 @@ func (c *Cell) Crossed(from, to string) []link.Direction {
 	}
 	var all []link.Direction
 	here := from
-	for range c.Nodes { // no way is longer
+	for range c.Nodes { // no path is longer
 		if here == to {
 			return all
 		}
@@ -37,8 +37,7 @@ func (c *Cell) Crossed(from, to string) []link.Direction {
 	return nil
 }
 
-// next is the link by which a node sends to an address: that of its route, else one that has the
-// address.
+// next is a node's link for an address: by its route, else a link with that address.
 func (c *Cell) next(node string, address netip.Addr) *Link {
 	via := ""
 	for _, r := range c.Routes {

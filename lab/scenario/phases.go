@@ -17,7 +17,7 @@ import (
 const (
 	maxStreams     = 1000
 	maxConcurrency = 10_000
-	leastPayload   = 32 // octets of a datagram
+	leastPayload   = 32 // bytes of a datagram
 	udpHeaders     = 48 // IPv6 and UDP, the larger case
 	leastFrame4    = 64
 	leastFrame6    = 84 // Ethernet, IPv6, UDP, the tester's stamp and FCS
@@ -26,7 +26,7 @@ const (
 // tryDuration is the range of a phase's length.
 var tryDuration = fmt.Sprintf("write a time above 0 and up to %s, such as 5s", maxDuration)
 
-// congestionName is what Linux can have: TCP_CA_NAME_MAX is 16, with the final NUL.
+// congestionName is a name that Linux accepts: TCP_CA_NAME_MAX is 16, with the final NUL.
 var congestionName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,14}$`)
 
 func (b *builder) phases() {
@@ -76,7 +76,7 @@ func (b *builder) phases() {
 	}
 }
 
-// subject sees to it that every figure has one origin.
+// subject rejects a name used by two sources of figures.
 func (b *builder) subject(taken map[string]bool, f yamlfile.Fields, path, name string) {
 	at := f.At("name")
 	switch {
@@ -106,8 +106,8 @@ func (b *builder) span(f yamlfile.Fields, path string, start units.Duration, dur
 	return length
 }
 
-// way checks that two nodes are hosts of the scenario and reach each other; it returns the smallest
-// MTU between them.
+// way checks that two nodes are hosts of the scenario with a path between them. It returns the
+// smallest MTU of the path.
 func (b *builder) way(f yamlfile.Fields, path, from, to string) (mtu int) {
 	fromKnown, toKnown := b.node(f.At("from"), path+".from", from), b.node(f.At("to"), path+".to", to)
 	if !fromKnown || !toKnown {
@@ -131,7 +131,7 @@ func (b *builder) way(f yamlfile.Fields, path, from, to string) (mtu int) {
 	return mtu
 }
 
-// meaning lists the keys that only some kinds of flow have.
+// meaning lists the keys that only some kinds of flow accept.
 func meaning() map[string][]traffic.Kind {
 	tcp, program := []traffic.Kind{traffic.Bulk, traffic.Request, traffic.Transfers}, []traffic.Kind{traffic.Program}
 	native := append([]traffic.Kind{traffic.Datagram}, tcp...)
@@ -170,7 +170,7 @@ func (b *builder) flow(f flowFile, path string, phase Phase) traffic.Flow {
 	return out
 }
 
-// family reads the version of IP.
+// family reads the IP version.
 func (b *builder) family(f yamlfile.Fields, path string, given *int) int {
 	if given == nil {
 		return 4
@@ -192,7 +192,7 @@ func (b *builder) count(f yamlfile.Fields, path, key string, given *int, otherwi
 	return *given
 }
 
-// amounts reads what depends on the kind of flow.
+// amounts reads the keys of the flow's kind.
 func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 	size := func(key string, given *units.ByteSize, otherwise, most units.ByteSize) units.ByteSize {
 		if given == nil {
@@ -248,7 +248,7 @@ func (b *builder) stream(f streamFile, path string, phase Phase) TesterStream {
 	return out
 }
 
-// tooMany complains of more streams than a session tells apart by their ports.
+// tooMany reports more streams than a session can distinguish by port.
 func (b *builder) tooMany(f phaseFile, path string, phase Phase) {
 	all := 0
 	for _, s := range phase.Streams {

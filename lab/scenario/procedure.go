@@ -11,21 +11,20 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// Procedure is a benchmark of what lies between two hosts, by a standard procedure that chooses its
-// own frames and rates. Between the hosts are plain links and routers; the first router is the
-// device under test.
+// Procedure is a standard benchmark of the network between two hosts, which chooses its own frames
+// and rates. Plain links and routers join the hosts; the first router is the device under test.
 type Procedure struct {
 	Name       string // subject of its figures
 	Kind       string // RFC2544
 	From, To   string
 	Family     int           // 4 or 6
-	FrameSize  int           // octets, FCS included
+	FrameSize  int           // bytes, FCS included
 	Tests      []string      // of ProcedureTests
-	Trial      time.Duration // of sending, in the trials that decide
-	Search     time.Duration // of sending, in the trials of the search
+	Trial      time.Duration // sending time of the trials that decide
+	Search     time.Duration // sending time of the search's trials
 	Resolution float64       // share of the rate at which the search ends
-	Acceptable float64       // share of the frames that a trial may lose and still pass
-	Repeat     int           // repetitions of a trial that lost frames, all of which must lose frames for its rate to fail
+	Acceptable float64       // maximum share of lost frames in a trial that passes
+	Repeat     int           // repetitions of a trial with losses; its rate fails if all of them lose frames
 }
 
 // RFC2544 is the one kind of procedure.
@@ -60,7 +59,7 @@ const (
 	defaultRepeat = 2
 )
 
-// procedure reads the procedure of a phase, which has nothing else.
+// procedure reads the procedure of a phase, which excludes flows and streams.
 func (b *builder) procedure(f *procedureFile, path string, phase Phase, other int) *Procedure {
 	if other > 0 {
 		b.complain(f.Self, "give it a phase of its own", "%s: the phase has flows or streams too, which would disturb it", path)
@@ -95,8 +94,8 @@ func (b *builder) procedure(f *procedureFile, path string, phase Phase, other in
 	return out
 }
 
-// tests checks the names of the tests; throughput, which the others need, comes first whether it is
-// named or not.
+// tests checks the names of the tests. Throughput comes first even if it is not named, because the
+// other tests need it.
 func (b *builder) tests(f *procedureFile, path string, out *Procedure) {
 	for i, test := range f.Tests {
 		if !slices.Contains(ProcedureTests(), test) {
@@ -108,7 +107,7 @@ func (b *builder) tests(f *procedureFile, path string, out *Procedure) {
 	})
 }
 
-// frames reads the version of IP and the size of the tester's frames, which must fit a path's MTU.
+// frames reads the IP version and the size of the tester's frames, which must fit the path's MTU.
 func (b *builder) frames(f yamlfile.Fields, path string, mtu int, givenFamily, givenSize *int) (family, size int) {
 	family, size = b.family(f, path, givenFamily), 128
 	if givenSize != nil {
@@ -119,7 +118,7 @@ func (b *builder) frames(f yamlfile.Fields, path string, mtu int, givenFamily, g
 		least = leastFrame6
 	}
 	switch {
-	case family != 4 && family != 6: // told already
+	case family != 4 && family != 6: // already reported
 	case size < least || size > most:
 		b.complain(f.At("frame_size"), tryRange(least, most), "%s.frame_size: %d octets is outside %d to %d, what IPv%d takes on this path", path, size, least, most, family)
 	}

@@ -24,7 +24,7 @@ const (
 	tryList      = "see what there is with: weir lab list"
 )
 
-// checked is a file that has been read once with its first values; cells read its tree again.
+// checked is a file after its first reading; each cell reads its tree again.
 type checked struct {
 	tree       *yamlfile.Tree
 	filename   string
@@ -33,8 +33,7 @@ type checked struct {
 	skip       []skipFile
 }
 
-// Load reads the scenario that is shipped under a name, or a file. A name with a dot or a slash is
-// always a file.
+// Load reads a shipped scenario by name, or a file. A name with a dot or a slash is always a file.
 func Load(name string) (*Scenario, error) {
 	if !strings.ContainsAny(name, "./"+string(filepath.Separator)) {
 		if text, err := scenarios.Files.ReadFile(name + ".yaml"); err == nil {
@@ -54,7 +53,7 @@ func Load(name string) (*Scenario, error) {
 
 var scenarioFile = infile.Kind{What: "scenario", Most: yamlfile.MaxFile, Name: tryList, Larger: "split the scenario"}
 
-// Parse reads a scenario from a file's text. Its errors are faults of status Usage that name every
+// Parse reads a scenario from a file's text. Its errors are faults of status Usage that list every
 // mistake with its place. Every value of every parameter is checked in one cell; Expand checks all
 // cells.
 func Parse(filename string, text []byte) (*Scenario, error) {
@@ -85,7 +84,7 @@ func Parse(filename string, text []byte) (*Scenario, error) {
 	return s, p.Err(tryReference)
 }
 
-// noParameters refuses ${parameters} in the head, where they would have no single value.
+// noParameters rejects ${parameters} in the head, because they have no single value there.
 func noParameters(root *yamlfile.Node, p *yamlfile.Problems) {
 	body := []string{"hosts", "routers", "links", "routes", "limits", "phases", "sweep"}
 	var walk func(n *yamlfile.Node, key string)
@@ -107,12 +106,12 @@ func noParameters(root *yamlfile.Node, p *yamlfile.Problems) {
 	}
 }
 
-// check reads cells until each value of each parameter has been in one: the first of all, and then
-// only those that have a value not seen before.
+// check reads cells until every value of every parameter has occurred: the first cell, then cells
+// with a new value.
 func (c *checked) check(p *yamlfile.Problems) {
 	cells := combinations(c.parameters, c.skip)
 	if len(cells) == 0 {
-		cells = combinations(c.parameters, nil)[:1] // judgeHead complains; the rest of the file is still checked
+		cells = combinations(c.parameters, nil)[:1] // judgeHead reports it; the rest of the file is still checked
 	}
 	used, seen := map[string]bool{}, map[[2]string]bool{}
 	for i, labels := range cells {
@@ -176,7 +175,7 @@ func (c *checked) scenario(text []byte) *Scenario {
 	return s
 }
 
-// parametersChanged copies what is exported of the parameters.
+// parametersChanged updates the exported copy of the parameters.
 func (s *Scenario) parametersChanged() {
 	s.Parameters, s.Fallback = nil, nil
 	for _, q := range s.raw.parameters {
@@ -192,15 +191,15 @@ func (s *Scenario) parametersChanged() {
 type Summary struct {
 	Name, Title string
 	Cells       int
-	// Solos are the runs of single flows alone that go with the cells, per repetition.
+	// Solos is the number of runs of single flows per repetition.
 	Solos       int
 	Repetitions int
-	// Traffic is the time that all phases of all runs take, repetitions included, set-up and
-	// calibration not.
+	// Traffic is the duration of all phases of all runs, including repetitions, without set-up and
+	// calibration.
 	Traffic time.Duration
 }
 
-// List describes the scenarios that are shipped, by name.
+// List describes the shipped scenarios, by name.
 func List() ([]Summary, error) {
 	var all []Summary
 	for _, name := range names() {
@@ -217,7 +216,7 @@ func List() ([]Summary, error) {
 	return all, nil
 }
 
-// Summary describes the scenario as it is, changes by Set included.
+// Summary describes the scenario, including changes by Set.
 func (s *Scenario) Summary() (Summary, error) {
 	cells, err := s.Expand()
 	if err != nil {
@@ -236,7 +235,7 @@ func (s *Scenario) Summary() (Summary, error) {
 	return out, nil
 }
 
-// Runs is how many runs are measured, those of single flows included.
+// Runs is the number of measured runs, including those of single flows.
 func (s Summary) Runs() int { return (s.Cells + s.Solos) * s.Repetitions }
 
 func names() []string {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scenario reads the files that describe experiments and turns them into the concrete runs
-// they ask for.
+// Package scenario reads files that describe experiments and expands them to concrete runs.
 //
 // A file is validated as a whole before anything runs: unknown keys, impossible values and routes
-// that cannot exist are errors with file, line and the nearest valid key. The package is pure: it
-// makes no system call but reading the file.
+// that cannot exist are errors with file, line and the nearest valid key. The package is pure: its
+// only system call reads the file.
 package scenario
 
 import (
@@ -18,7 +17,7 @@ import (
 	"weir/record"
 )
 
-// Scenario is a validated scenario file. Cells come from Expand.
+// Scenario is a validated scenario file. Expand returns its cells.
 type Scenario struct {
 	Name        string
 	Title       string // one line, for lists and reports
@@ -26,13 +25,14 @@ type Scenario struct {
 	Source      string // the file's text, as read
 	Seed        uint64
 	Repetitions int
-	Attempts    int // tries per repetition before the testbed is called unfit
+	Attempts    int // tries per repetition before the machine is reported as unfit
 	Parameters  []Parameter
 	Expect      []Expectation
 	Published   []Published
 	Figures     []FigureRequest
-	// Fallback lists alternative values of one parameter, best first: the highest that this machine
-	// carries is used (loss-quick: rate 1 Gbit/s, 500, 250, 100 Mbit/s). Empty in most scenarios.
+	// Fallback lists alternative values of one parameter, best first; the run uses the first that
+	// this machine carries (loss-quick: rate 1 Gbit/s, 500, 250, 100 Mbit/s). Nil in most
+	// scenarios.
 	Fallback *Fallback
 
 	raw *checked // the file as read; Expand substitutes parameters in it
@@ -44,7 +44,7 @@ type Parameter struct {
 	Values []string
 }
 
-// Fallback is a parameter whose value is chosen by what the machine carries.
+// Fallback is a parameter with values to try in order.
 type Fallback struct {
 	Parameter string
 	Values    []string // best first
@@ -56,8 +56,8 @@ type Expectation struct {
 	Name       string
 	Metric     string
 	Subject    string
-	Where      record.Labels // the cells it speaks of; empty: all
-	RelativeTo record.Labels // labels that replace those of Where to find the cells to compare with; nil: absolute
+	Where      record.Labels // cells to which it applies; empty: all
+	RelativeTo record.Labels // labels that replace those of Where to select the base cells; nil: absolute
 	expect.Statement
 }
 
@@ -68,19 +68,19 @@ type Published struct {
 	Subject string
 	Where   record.Labels
 	Value   float64 // base unit
-	// Relative says that Value is a ratio to the metric where RelativeTo holds.
+	// RelativeTo is not nil if Value is a ratio to the metric with these labels.
 	RelativeTo record.Labels
 }
 
-// FigureRequest is a plot the scenario asks for: Metric against parameter X, a curve per value of
-// Series. X is "time" for a metric that is a time series; Series is "" for one curve and "subject"
-// for one per flow, Subject then being "".
+// FigureRequest is a requested plot: Metric over parameter X, a curve per value of Series. X is
+// "time" for a metric that is a time series. Series is "" for one curve, and "subject" for one per
+// flow (Subject is then "").
 type FigureRequest struct {
 	Name, Title, Metric, Subject, X, Series string
 	LogY                                    bool
 }
 
-// Cell is one concrete combination of parameter values: what one run sets up and does.
+// Cell is one combination of parameter values: the setup and traffic of one run.
 type Cell struct {
 	Labels record.Labels
 	Nodes  []Node
@@ -90,7 +90,8 @@ type Cell struct {
 	Phases []Phase
 }
 
-// What forwards in place of a router's kernel: Weir's offload by XDP, or by tc flower in software.
+// Fast paths that forward instead of a router's kernel: Weir's offload by XDP, or by tc flower in
+// software.
 const (
 	XDP    = "xdp"
 	Flower = "flower"
@@ -102,10 +103,9 @@ type Node struct {
 	Router   bool              // forwards IPv4 and IPv6
 	Sysctls  map[string]string // "net.ipv4.tcp_rmem" or "net/ipv4/tcp_rmem"
 	Offloads map[string]bool   // ethtool feature short names (tso, gso, gro, tx, rx) for the node's devices
-	// Forwarding is what forwards a router's packets in place of its kernel: XDP or Flower; "" is
-	// the kernel.
+	// Forwarding is a router's fast path: XDP or Flower; "" is the kernel.
 	Forwarding string
-	IOAM       *IOAM // nil for no node of a domain
+	IOAM       *IOAM // nil if it is not a node of a domain
 }
 
 // Link joins two nodes. Addresses are assigned by Expand: one IPv4 /30 and one IPv6 /64 per link.
@@ -119,9 +119,8 @@ type Link struct {
 	AddressA4, AddressB4, AddressA6, AddressB6 netip.Prefix
 }
 
-// Route sends what From sends to To (a node, every address of it) over the link named Via. Routes
-// that the file does not give are shortest paths, computed by Expand; both together are listed here
-// for every pair of nodes that traffic joins.
+// Route sends From's packets for To (a node, every address of it) over the link named Via. Expand
+// computes shortest paths for all other pairs of nodes with traffic, and lists all routes here.
 type Route struct {
 	From string
 	To   netip.Prefix
@@ -129,37 +128,34 @@ type Route struct {
 	Hop  netip.Addr // the next node's address on that link
 }
 
-// Phase is a span of time with its flows; phases follow each other.
+// Phase is a time with its flows; phases run one after another.
 type Phase struct {
 	Name     string
 	Duration time.Duration
-	// Settle is left out of the figures at the phase's start.
+	// Settle is the time at the phase's start that figures exclude.
 	Settle time.Duration
-	// Solo asks for runs of each flow that contends alone: see Cell.Solos.
+	// Solo requests runs of each contending flow alone: see Cell.Solos.
 	Solo    bool
 	Flows   []traffic.Flow
 	Streams []TesterStream
-	// Procedure is what the phase runs in place of flows and streams; nil in most phases. Duration
-	// then bounds it.
+	// Procedure replaces flows and streams; nil in most phases. Duration then bounds it.
 	Procedure *Procedure
 }
 
-// TesterStream is a stream of the frame tester between two nodes of the topology, or several that
-// are alike.
+// TesterStream is a stream of the frame tester between two nodes, or several equal ones.
 type TesterStream struct {
 	Name      string
 	From, To  string
 	Family    int     // 4 or 6
-	FrameSize int     // octets, FCS included
+	FrameSize int     // bytes, FCS included
 	Rate      float64 // frame/s, of all Count
-	Count     int     // 1 and more: each is numbered by itself
+	Count     int     // at least 1; each has its own sequence numbers
 	DSCP      uint8
 	Start     time.Duration
 	Duration  time.Duration
 }
 
-// Address returns the address by which a node is reached in the family (4 or 6): that of its first
-// link.
+// Address returns a node's address in the family (4 or 6): that of its first link.
 func (c *Cell) Address(node string, family int) (netip.Addr, bool) {
 	for _, l := range c.Links {
 		p4, p6 := l.AddressA4, l.AddressA6

@@ -22,7 +22,7 @@ import (
 	"weir/record"
 )
 
-// parse reads a scenario that must be valid.
+// parse reads a valid scenario.
 func parse(t testing.TB, text string) *Scenario {
 	t.Helper()
 	s, err := Parse("f.yaml", []byte(text))
@@ -32,7 +32,7 @@ func parse(t testing.TB, text string) *Scenario {
 	return s
 }
 
-// cells expands a scenario that must be valid.
+// cells expands a valid scenario.
 func cells(t testing.TB, text string) []Cell {
 	t.Helper()
 	all, err := parse(t, text).Expand()
@@ -92,8 +92,7 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// TestProductOfPath: the round trip of a queue in products is that of the longest flow through the
-// link.
+// TestProductOfPath: a queue in products uses the round trip of the longest flow through the link.
 func TestProductOfPath(t *testing.T) {
 	text := `version: 1
 title: t
@@ -312,7 +311,7 @@ func TestMetricsAreDistinct(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes Parse panic or hang; what it accepts expands or is refused with status
+// FuzzParse: no text makes Parse panic or hang. Accepted text expands or is rejected with status
 // Usage.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(valid))

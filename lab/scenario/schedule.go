@@ -12,10 +12,10 @@ import (
 	"weir/lab/link/loss"
 )
 
-// traceFile is what a file of a trace may be.
+// traceFile describes a valid trace file.
 var traceFile = infile.Kind{What: "trace", Most: 16 << 20, Name: "name a file in mahimahi's format", Larger: "cut the trace"}
 
-// schedule reads what a direction does over time: steps, or a trace of what it delivers.
+// schedule reads a direction's changes over time: steps, or a trace of deliveries.
 func (b *builder) schedule(s *sided, out *link.Direction) {
 	given := s.Schedule
 	if given == nil && s.Trace == nil {
@@ -45,7 +45,7 @@ func (b *builder) schedule(s *sided, out *link.Direction) {
 	}
 }
 
-// steps reads a schedule. What a step does not say is as the link has it.
+// steps reads a schedule. A step keeps the link's value for a missing key.
 func (b *builder) steps(s *sided, given []stepFile, out *link.Direction) {
 	carries := false
 	for i, f := range given {
@@ -73,8 +73,8 @@ func (b *builder) steps(s *sided, given []stepFile, out *link.Direction) {
 	}
 }
 
-// trace reads a trace of what passes: the text itself where it has several lines or is a number, a
-// file's name otherwise.
+// trace reads a trace: the text itself if it has several lines or is a number, otherwise a file
+// name.
 func (b *builder) trace(s *sided, out *link.Direction) {
 	text := strings.TrimSpace(*s.Trace)
 	if !strings.Contains(text, "\n") && strings.Trim(text, "0123456789") != "" {

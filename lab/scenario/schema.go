@@ -10,11 +10,11 @@ import (
 
 //go:generate go run ./internal/schema ../../docs/schema/scenario.schema.json
 
-// Schema returns the JSON Schema of scenario files. It knows keys and kinds of values; what values
-// mean, Parse checks.
+// Schema returns the JSON Schema of scenario files. It describes keys and kinds of values; Parse
+// checks their meaning.
 func Schema() ([]byte, error) {
 	return yamlfile.Schema(reflect.TypeFor[file](), "scenario.schema.json", "Weir scenario")
 }
 
-// References are the keys of a scenario, for the tables of docs/formats/scenario.md.
+// References returns the keys of a scenario, for the tables of docs/formats/scenario.md.
 func References() []yamlfile.Reference { return yamlfile.References(reflect.TypeFor[file]()) }

@@ -70,7 +70,7 @@ func TestShippedScenariosFollowTheSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaRefuses: what an editor can tell from the schema alone.
+// TestSchemaRefuses: mistakes that an editor finds with the schema alone.
 func TestSchemaRefuses(t *testing.T) {
 	schema := compileSchema(t)
 	if err := validate(schema, valid); err != nil {
@@ -91,7 +91,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// wordKeys makes words of keys that are numbers, as JSON has them.
+// wordKeys converts numeric keys to strings, as in JSON.
 func wordKeys(value any) any {
 	switch value := value.(type) {
 	case []any:
@@ -112,8 +112,7 @@ func wordKeys(value any) any {
 	return value
 }
 
-// validate reads YAML by a general decoder, which knows nothing of scenarios, and applies the
-// schema.
+// validate reads YAML with a general decoder and applies the schema.
 func validate(schema *jsonschema.Schema, text string) error {
 	var content any
 	if err := yaml.Unmarshal([]byte(text), &content); err != nil {
@@ -160,7 +159,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 }
 
-// examples returns the YAML blocks that are whole files.
+// examples returns the YAML blocks that are complete files.
 func examples(markdown string) (all []string) {
 	for i, block := range strings.Split(markdown, "```") {
 		if text, isYAML := strings.CutPrefix(block, "yaml\n"); i%2 == 1 && isYAML && strings.HasPrefix(text, "version:") {

@@ -10,22 +10,22 @@ import (
 	"weir/record"
 )
 
-// SoloLabel is the label of what was measured of a flow alone; its value is the flow's name. No
-// parameter may have this name, so a row with it is never one of flows together.
+// SoloLabel is the label of figures of a flow alone; its value is the flow's name. No parameter may
+// have this name, so a row with it is never one of flows together.
 const SoloLabel = "solo"
 
-// PhaseLabel tells the phases of a scenario with more than one apart. No parameter may have this
-// name either.
+// PhaseLabel distinguishes the phases of a scenario with several. No parameter may have this name
+// either.
 const PhaseLabel = "phase"
 
-// Contends says whether the flow takes part in the sharing of goodput, and so has a share and a
-// harm: bulk and UDP flows do, a request flow and transfers send only what they are asked for.
+// Contends reports whether flows of the kind compete for goodput, and so have a share and a harm.
+// Bulk and UDP flows do; request flows and transfers send a fixed amount.
 func Contends(kind traffic.Kind) bool { return kind != traffic.Request && kind != traffic.Transfers }
 
-// Solos returns the runs of single flows that go with a cell: of every phase with Solo one for each
-// flow that contends, on the cell's own topology and with the phase's own duration and settle time,
-// but without the other flows and streams. Their labels are the cell's and SoloLabel, and
-// PhaseLabel where the cell has several phases.
+// Solos returns a cell's runs of single flows: for every phase with Solo one per contending flow,
+// on the cell's own topology and with the phase's duration and settle time, but without the other
+// flows and streams. Their labels are the cell's with SoloLabel, and PhaseLabel if the cell has
+// several phases.
 func (c *Cell) Solos() []Cell {
 	var all []Cell
 	for _, phase := range c.Phases {
@@ -49,11 +49,11 @@ func (c *Cell) solo(phase Phase, f traffic.Flow) Cell {
 	return alone
 }
 
-// Alone is the flow that the cell measures alone; "" for a cell of the sweep itself.
+// Alone is the flow of a solo cell; "" for a cell of the sweep.
 func (c *Cell) Alone() string { return c.Labels[SoloLabel] }
 
-// PhaseLabels returns the labels of what is measured in a phase: a copy of the cell's, with the
-// phase's name where the cell has several.
+// PhaseLabels returns the labels of a phase's figures: a copy of the cell's, with the phase's name
+// if the cell has several.
 func (c *Cell) PhaseLabels(phase string) record.Labels {
 	labels := record.Labels{}
 	maps.Copy(labels, c.Labels)
@@ -63,7 +63,7 @@ func (c *Cell) PhaseLabels(phase string) record.Labels {
 	return labels
 }
 
-// checkSolo refuses a phase whose flows have nobody to be compared with.
+// checkSolo rejects a phase with solo but fewer than two contending flows.
 func (b *builder) checkSolo(f phaseFile, path string, phase Phase) {
 	if !f.Solo {
 		return

@@ -14,8 +14,7 @@ import (
 	"weir/record"
 )
 
-// contended has two phases with flows that contend, of which the first asks for runs of each flow
-// alone.
+// contended has two phases with flows that contend; the first requests runs of each flow alone.
 const contended = `version: 1
 title: a test
 repetitions: 2
@@ -102,7 +101,7 @@ func TestSoloMistakes(t *testing.T) {
 	}
 }
 
-// TestAdviceNamesTheRange: whoever sets a value that cannot be learns what can.
+// TestAdviceNamesTheRange: an error about an impossible value names the possible range.
 func TestAdviceNamesTheRange(t *testing.T) {
 	text := `version: 1
 title: a test

@@ -14,7 +14,7 @@ import (
 
 const trySolo = "add \"solo: true\" to the phase whose flows contend"
 
-// known looks a metric up; it has no name if there is none such.
+// known looks a metric up; an unknown one has no name.
 func (j *judge) known(f yamlfile.Fields, path, name string) Metric {
 	m, known, near := FindMetric(name)
 	if !known {
@@ -27,7 +27,7 @@ func (j *judge) known(f yamlfile.Fields, path, name string) Metric {
 	return m
 }
 
-// each settles whose figures an expectation is about; ok says that it is right about all of them.
+// each resolves the subjects of an expectation; ok reports that it is valid for all of them.
 func (j *judge) each(e expectFile, path string) (m Metric, subjects []string, ok bool) {
 	given := e.Subject
 	ok = !e.Has("subject") || len(given) > 0
@@ -51,7 +51,7 @@ func (j *judge) each(e expectFile, path string) (m Metric, subjects []string, ok
 	return m, subjects, ok
 }
 
-// metric looks a metric up and settles whose figure is meant.
+// metric looks a metric up and resolves its subject.
 func (j *judge) metric(f yamlfile.Fields, path, name, subject string) (Metric, string, bool) {
 	m := j.known(f, path, name)
 	if m.Name == "" {
@@ -75,7 +75,7 @@ func (j *judge) metric(f yamlfile.Fields, path, name, subject string) (Metric, s
 	return m, "", false
 }
 
-// contended complains where no flow of the scenario has a harm.
+// contended reports a scenario without a flow that has a harm.
 func (j *judge) contended(f yamlfile.Fields, path string) {
 	if !slices.ContainsFunc(j.cell.Phases, func(p Phase) bool { return p.Solo }) {
 		j.complain(f.At("metric"), trySolo, "%s.metric: %s compares a flow with a run of the flow alone, and no phase asks for such runs", path, Harm)
@@ -100,8 +100,7 @@ func quoted(list []string) string {
 	return out
 }
 
-// subjects lists what has a figure of the metric in this scenario; the first is meant where the
-// file names none.
+// subjects lists the subjects of the metric in this scenario; the first is the default.
 func (j *judge) subjects(m Metric) (all []string) {
 	if m.Of == OfRun || slices.Contains([]string{Goodput, RetransmitShare, LossEventRate}, m.Name) {
 		all = append(all, Aggregate)
@@ -154,7 +153,7 @@ func (j *judge) subjects(m Metric) (all []string) {
 	return all
 }
 
-// kinds returns the kinds of flow that have a metric; nil is all.
+// kinds returns the kinds of flow that have a metric; nil means all.
 func (m Metric) kinds() []traffic.Kind {
 	switch m.Name {
 	case ExchangesPerSecond, ExchangeGoodput, ExchangeP50, ExchangeP99, ExchangeP999:
@@ -181,7 +180,7 @@ func (m Metric) kinds() []traffic.Kind {
 	return []traffic.Kind{traffic.Bulk, traffic.Request}
 }
 
-// bySize says that a metric of transfers is one of each class of size too.
+// bySize reports whether a metric of transfers also exists for each class of size.
 func (m Metric) bySize() bool {
 	kinds := m.kinds()
 	return len(kinds) == 1 && kinds[0] == traffic.Transfers && m.Name != TransferLateness

@@ -14,12 +14,11 @@ import (
 	"weir/record"
 )
 
-// MaxCells is how many combinations a scenario may have. A run of a second each makes that three
-// hours.
+// MaxCells is the maximum number of combinations. At a second per run they take three hours.
 const MaxCells = 10_000
 
-// maxWork bounds combinations times values of the file (but for the sweep), since the file is read
-// again for each.
+// maxWork bounds combinations times values of the file (without the sweep), since each combination
+// reads the file again.
 const maxWork = 2_000_000
 
 const trySmaller = "sweep fewer values, or split the scenario"
@@ -30,12 +29,12 @@ var parameterName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
 type parameter struct {
 	Parameter
 	place yamlfile.Place
-	// variants are the variables that each value sets, where the file names values by a mapping;
-	// nil for a list.
+	// variants holds the variables that each value sets if the file names values by a mapping; nil
+	// for a list.
 	variants map[string]map[string]yamlfile.Text
 }
 
-// readSweep reads the parameters, the fallback's included, which comes last.
+// readSweep reads the parameters; the fallback's comes last.
 func readSweep(root *yamlfile.Node, p *yamlfile.Problems) []parameter {
 	var sweep yamlfile.Map[*yamlfile.Node]
 	if node := root.Get("sweep"); node != nil {
@@ -111,7 +110,7 @@ func (q *parameter) check(p *yamlfile.Problems) {
 	}
 }
 
-// variables returns what ${name} stands for in one combination. A variant's text may use parameters
+// variables returns the values of ${name} in one combination. A variant's text may use parameters
 // with a list of values.
 func variables(parameters []parameter, chosen record.Labels, p *yamlfile.Problems) *yamlfile.Variables {
 	vars := &yamlfile.Variables{Values: map[string]string{}, Used: map[string]bool{}}
@@ -149,7 +148,7 @@ func variables(parameters []parameter, chosen record.Labels, p *yamlfile.Problem
 	return vars
 }
 
-// unused reports parameters that no ${} refers to, by name or by a variable that they set.
+// unused reports parameters that no ${} uses, by name or by one of their variables.
 func unused(parameters []parameter, used map[string]bool, p *yamlfile.Problems) {
 	for _, q := range parameters {
 		found := used[q.Name]
@@ -164,7 +163,7 @@ func unused(parameters []parameter, used map[string]bool, p *yamlfile.Problems) 
 	}
 }
 
-// affordable refuses a sweep that is too large to be expanded, skipped combinations included.
+// affordable rejects a sweep that is too large to expand; skipped combinations count.
 func (c *checked) affordable() error {
 	total := 1
 	for _, q := range c.parameters {
@@ -182,7 +181,7 @@ func (c *checked) affordable() error {
 	return nil
 }
 
-// combinations returns the labels of every cell, the first parameter changing slowest.
+// combinations returns the labels of every cell; the first parameter changes slowest.
 func combinations(parameters []parameter, skip []skipFile) []record.Labels {
 	total := 1
 	for _, q := range parameters {
@@ -212,13 +211,12 @@ func skipped(labels record.Labels, s skipFile) bool {
 	return len(s) > 0
 }
 
-// sameValue compares values as people write them: "1 %" and "1%" are the same.
+// sameValue compares values without spaces: "1 %" and "1%" are the same.
 func sameValue(a, b string) bool {
 	return a == b || strings.ReplaceAll(a, " ", "") == strings.ReplaceAll(b, " ", "")
 }
 
-// resolve returns the parameter's own spelling of a value, or the hint for one that it does not
-// have.
+// resolve returns the parameter's own spelling of a value, or a hint for an unknown one.
 func resolve(parameters []parameter, name, value string) (spelled string, mistake string) {
 	for _, q := range parameters {
 		if q.Name != name {

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	largestTransfer = 1 << 50 // octets
-	ethernetHeader  = 14      // octets
+	largestTransfer = 1 << 50 // bytes
+	ethernetHeader  = 14      // bytes
 )
 
-// sizesFile says how many octets transfers have.
+// sizesFile is the distribution of transfer sizes.
 type sizesFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Distribution    string          `yaml:"distribution" doc:"Distribution that is built in: web-search or data-mining."`
@@ -44,7 +44,7 @@ func (*sizesFile) ShortForm() string {
 	return `"web-search", "data-mining" or one size, such as "64KiB"`
 }
 
-// perSecond is how often something happens.
+// perSecond is a frequency.
 type perSecond float64
 
 func (p *perSecond) UnmarshalText(text []byte) error {
@@ -62,12 +62,12 @@ func (p *perSecond) UnmarshalText(text []byte) error {
 
 func (perSecond) ShortForm() string { return `a number per second, such as "200/s"` }
 
-// sizesInFile is what a file of a distribution may be.
+// sizesInFile describes a valid file of a distribution.
 var sizesInFile = infile.Kind{What: "distribution of sizes", Most: 1 << 20, Name: trySizes, Larger: "leave points out"}
 
 const trySizes = `name a file with "octets share" a line, or write ` + workload.WebSearch + ", " + workload.DataMining + " or a size"
 
-// load reads what a flow of transfers consists of.
+// load reads the load of a flow of transfers.
 func (b *builder) load(f flowFile, path string, mtu int, out *traffic.Flow) *workload.Load {
 	sizes, known := b.sizes(f, path)
 	load := &workload.Load{Sizes: sizes, Drain: time.Duration(f.Drain), Path: b.pathOf(out, mtu)}
@@ -87,7 +87,7 @@ func (b *builder) load(f flowFile, path string, mtu int, out *traffic.Flow) *wor
 	return load
 }
 
-// sizes reads the distribution; known is false where there is none.
+// sizes reads the distribution; known is false if there is none.
 func (b *builder) sizes(f flowFile, path string) (sizes workload.Sizes, known bool) {
 	path += ".sizes"
 	if f.Sizes == nil {
@@ -140,7 +140,7 @@ func (b *builder) sizesOf(f flowFile, path string) (sizes workload.Sizes, known 
 	return sizes, err == nil
 }
 
-// arrivals reads how often a transfer begins.
+// arrivals reads the arrival rate of transfers.
 func (b *builder) arrivals(f flowFile, path string, load *workload.Load) {
 	switch {
 	case f.Arrivals == nil && f.Load == nil:
@@ -160,7 +160,7 @@ func (b *builder) arrivals(f flowFile, path string, load *workload.Load) {
 	}
 }
 
-// pathOf is what a flow's transfers cross.
+// pathOf is the path of a flow's transfers.
 func (b *builder) pathOf(f *traffic.Flow, mtu int) workload.Path {
 	headers := f.Headers()
 	p := workload.Path{Payload: mtu - headers, Headers: headers + ethernetHeader + link.FrameOverhead}
@@ -179,8 +179,8 @@ func (b *builder) pathOf(f *traffic.Flow, mtu int) workload.Path {
 	return p
 }
 
-// TransferSubjects are the subjects of the figures of a flow of transfers: the flow, and its
-// transfers of each class of size.
+// TransferSubjects returns the subjects of a flow of transfers: the flow, and its transfers of each
+// class of size.
 func TransferSubjects(flow string) []string {
 	all := []string{flow}
 	for _, c := range workload.Classes() {
@@ -192,7 +192,7 @@ func TransferSubjects(flow string) []string {
 // ClassSubject is the subject of the figures of one class of size: "web small".
 func ClassSubject(flow string, c workload.Class) string { return flow + " " + c.Name }
 
-// classSubjects sees to it that the figures of a flow's classes of size have one origin.
+// classSubjects rejects a class subject that is also another flow's name.
 func (b *builder) classSubjects(taken map[string]bool, f yamlfile.Fields, path string, flow traffic.Flow) {
 	if flow.Kind != traffic.Transfers {
 		return
@@ -205,7 +205,7 @@ func (b *builder) classSubjects(taken map[string]bool, f yamlfile.Fields, path s
 	}
 }
 
-// fewTransfers sees to it that a host has ports for all transfers that it begins.
+// fewTransfers reports a host that begins more transfers than it has ports.
 func (b *builder) fewTransfers() {
 	expected := map[string]float64{}
 	for i, phase := range b.cell.Phases {
@@ -214,9 +214,9 @@ func (b *builder) fewTransfers() {
 				continue
 			}
 			expected[f.From] += f.Load.Expected(f.Duration)
-			if n := expected[f.From]; n > traffic.MostTransfers {
+			if n := expected[f.From]; n > traffic.MaxTransfers {
 				b.complain(b.file.Phases[i].Flows[j].Self, "lower the load, make the phase shorter, or begin them at several hosts",
-					"phases[%d].flows[%d]: %q begins about %.0f transfers up to here, and has ports for %d", i, j, f.From, n, traffic.MostTransfers)
+					"phases[%d].flows[%d]: %q begins about %.0f transfers up to here, and has ports for %d", i, j, f.From, n, traffic.MaxTransfers)
 			}
 		}
 	}

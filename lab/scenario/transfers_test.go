@@ -14,7 +14,7 @@ import (
 	"weir/lab/traffic/workload"
 )
 
-// web is a valid scenario with transfers; mistakes are found in its last line.
+// web is a valid scenario with transfers; tests put mistakes in its last line.
 const web = `version: 1
 title: a test
 hosts: [a, b, c]
@@ -34,7 +34,7 @@ func TestTransfers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("1000, 0.5\n3000, 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Full frames have 1448 octets of payload, 1538 on the wire; the slowest link has 10 Mbit/s.
+	// Full frames have 1448 bytes of payload, 1538 on the wire; the slowest link has 10 Mbit/s.
 	wire := 1538.0 / 1448
 	for keys, want := range map[string]struct {
 		mean, perSecond float64
@@ -109,7 +109,7 @@ func TestMistakesOfTransfers(t *testing.T) {
 	}
 }
 
-// Figures of transfers are of the flow and of its classes of size.
+// Figures of transfers exist for the flow and for its classes of size.
 func TestSubjectsOfTransfers(t *testing.T) {
 	text := strings.Replace(web, "KEYS", "sizes: 5kB, arrivals: 1/s", 1)
 	for more, want := range map[string]string{

@@ -23,7 +23,7 @@ import (
 	"weir/lab/scenario"
 )
 
-// builder works on the namespaces of a topology, one step for all of them after the other.
+// builder works on the namespaces of a topology, each step for all of them.
 type builder struct {
 	topology *Topology
 	cell     *scenario.Cell
@@ -49,7 +49,7 @@ func (b *builder) close() {
 	}
 }
 
-// prepare makes the settings that devices inherit when they are made.
+// prepare writes the settings that devices inherit when they are made.
 func (b *builder) prepare(_ context.Context, name string) error {
 	if name == carrier {
 		return b.set(name, [][2]string{
@@ -62,7 +62,7 @@ func (b *builder) prepare(_ context.Context, name string) error {
 		{"net.ipv4.tcp_no_metrics_save", "1"},
 		{"net.ipv4.tcp_rmem", "4096 131072 " + buffer},
 		{"net.ipv4.tcp_wmem", "4096 131072 " + buffer},
-		// A return path may differ from the way there.
+		// A return path may differ from the forward path.
 		{"net.ipv4.conf.all.rp_filter", "0"},
 		{"net.ipv4.conf.default.rp_filter", "0"},
 		{"net.ipv4.conf.all.accept_redirects", "0"},
@@ -73,8 +73,8 @@ func (b *builder) prepare(_ context.Context, name string) error {
 		{"net.ipv6.conf.default.addr_gen_mode", "1"},
 		{"net.ipv6.conf.default.accept_ra", "0"},
 		{"net.ipv6.conf.default.accept_dad", "0"},
-		// One report per address when the lab comes up, and none again while traffic runs (the
-		// interval is in ms; a second one may come at any time within it).
+		// One report per address when the lab comes up, and none while traffic runs (the interval
+		// is in ms; a second one may come at any time within it).
 		{"net.ipv6.conf.default.mldv2_unsolicited_report_interval", "2147483647"},
 	}
 	if b.node(name).Router {
@@ -117,8 +117,7 @@ func (b *builder) addLinks(_ context.Context, name string) error {
 	return nil
 }
 
-// configure sets offloads, brings devices up, gives them addresses and makes the node's own
-// settings.
+// configure sets offloads, brings devices up, assigns addresses and writes the node's own settings.
 func (b *builder) configure(_ context.Context, name string) error {
 	conn := b.conns[name]
 	var work errgroup.Group // a router may have most of all ends
@@ -197,9 +196,8 @@ func (b *builder) ownSettings(name string) error {
 	return fault.Wrap(err, fault.Usage, "use settings below net. that every network namespace has of its own")
 }
 
-// await waits for what the kernel does in work queues of its own: to see that every device of the
-// namespace has a carrier, until when it throws away what the device is given to send, and to make
-// the local routes of IPv6 addresses.
+// await waits for the kernel's work queues: they detect a device's carrier (before that it drops
+// packets), and add the local routes of IPv6 addresses.
 func (b *builder) await(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -218,7 +216,7 @@ func (b *builder) await(ctx context.Context, name string) error {
 	}
 }
 
-// missing names what the kernel has yet to do in a namespace, and is empty once all is done.
+// missing names the kernel's unfinished work in a namespace, or is empty.
 func (b *builder) missing(name string) (string, error) {
 	devices, err := b.conns[name].Devices()
 	if err != nil {

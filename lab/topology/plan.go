@@ -11,7 +11,7 @@ import (
 	"weir/lab/scenario"
 )
 
-// plan is what follows from a cell before anything is made.
+// plan is derived from a cell before anything is made.
 type plan struct {
 	names  []string // nodes, and the carrier if a link needs it
 	cables []link.Cable
@@ -44,8 +44,8 @@ func planOf(cell *scenario.Cell) *plan {
 
 var devicePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$`)
 
-// deviceName is the link's own name where the kernel takes it as a device's (15 characters) and a
-// number elsewhere.
+// deviceName is the link's own name if it is valid for a device (15 characters), otherwise a
+// number.
 func deviceName(name string, index int) string {
 	if devicePattern.MatchString(name) && name != "lo" && name != "all" && name != "default" {
 		return name
@@ -56,12 +56,12 @@ func deviceName(name string, index int) string {
 const (
 	leastBuffer = 16 << 20
 	mostBuffer  = 512 << 20
-	// assumedRate stands in for links without a rate when buffers are sized.
+	// assumedRate replaces the rate of links without one when buffers are sized.
 	assumedRate = 10e9
 )
 
-// bufferFor returns the largest socket buffer that TCP may grow to: four times what the longest
-// path can hold in flight and in its queues, since the kernel counts its own overhead against it.
+// bufferFor returns the maximum TCP socket buffer: four times the bytes in flight and in the queues
+// of the longest path, because the kernel charges its own overhead too.
 func bufferFor(cell *scenario.Cell) units.ByteSize {
 	var rate, delay, queues float64
 	for _, l := range cell.Links {
@@ -81,7 +81,7 @@ func bufferFor(cell *scenario.Cell) units.ByteSize {
 	return units.ByteSize(min(max(wanted, leastBuffer), mostBuffer))
 }
 
-// ecnWanted says whether a flow of the cell from one node to an address of another asks for ECN.
+// ecnWanted reports whether a flow of the cell from a node to an address of another requests ECN.
 func ecnWanted(cell *scenario.Cell, from, to string) bool {
 	for _, phase := range cell.Phases {
 		for _, flow := range phase.Flows {

@@ -10,12 +10,12 @@ import (
 	"weir/lab/scenario"
 )
 
-// addRoutes adds the node's routes of the cell. A destination that some flow of this node wants to
-// reach with ECN gets the ECN feature, with a route of its own if it is a direct neighbour.
+// addRoutes adds the node's routes of the cell. A destination of a flow with ECN gets the ECN
+// feature, with its own route if it is a direct neighbour.
 func (b *builder) addRoutes(name string) error {
 	ecn := b.ecnDestinations(name)
 	for _, r := range b.joined(name, b.routesOf(name), ecn) {
-		route := rtnl.Route{To: r.To, Via: r.Hop} // the hop tells the device, since every link has subnets of its own
+		route := rtnl.Route{To: r.To, Via: r.Hop} // the hop determines the device, since every link has its own subnets
 		for address := range ecn {
 			if r.To.Contains(address) {
 				route.ECN = true
@@ -47,10 +47,10 @@ func (b *builder) routesOf(name string) (routes []scenario.Route) {
 	return routes
 }
 
-// joined puts one route for each family in the place of those of a host that has a single link:
-// in a star of a hundred hosts each has four hundred, and all lead over the hub. Destinations with
-// ECN keep theirs. Where the common prefix has addresses of the lab that the host has no route to,
-// it keeps all. Routers do too: two that sent what nobody has to each other would make a loop.
+// joined replaces the routes of a host with a single link by one route per family: in a star of a
+// hundred hosts each has four hundred, all over the hub. Destinations with ECN keep theirs. If the
+// common prefix includes lab addresses that the host has no route to, it keeps all. Routers keep
+// all too: two with such routes could form a loop for unassigned addresses.
 func (b *builder) joined(name string, routes []scenario.Route, ecn map[netip.Addr]string) (left []scenario.Route) {
 	if b.node(name).Router || b.linksOf(name) != 1 {
 		return routes
@@ -75,8 +75,8 @@ func (b *builder) joined(name string, routes []scenario.Route, ecn map[netip.Add
 	return left
 }
 
-// join makes one route of several over one hop. It is false where that would lead elsewhere too;
-// own are addresses that the node has other routes to.
+// join combines several routes over one hop. It returns false if the common prefix covers an
+// address in own: those have other routes.
 func (b *builder) join(name string, routes []scenario.Route, own map[netip.Addr]bool) (scenario.Route, bool) {
 	whole, reached := routes[0], map[netip.Addr]bool{}
 	for _, r := range routes {
@@ -112,7 +112,7 @@ func (b *builder) linksOf(name string) (n int) {
 	return n
 }
 
-// common is the longest prefix that holds both, of one family.
+// common is the longest prefix that contains both, of one family.
 func common(a, b netip.Prefix) netip.Prefix {
 	bits := min(a.Bits(), b.Bits())
 	for ; bits > 0; bits-- {
@@ -123,8 +123,8 @@ func common(a, b netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(a.Addr(), 0).Masked()
 }
 
-// ecnDestinations returns the addresses that the node's flows want to reach with ECN, and the
-// device of those that are direct neighbours.
+// ecnDestinations returns the destinations of the node's flows with ECN, and the device of direct
+// neighbours.
 func (b *builder) ecnDestinations(name string) map[netip.Addr]string {
 	destinations := map[netip.Addr]string{}
 	for i, end := range b.plan.ends {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology builds what a scenario's cell describes: a namespace per node, veth devices,
-// addresses, neighbours, routes and settings.
+// Package topology builds a scenario's cell: a namespace per node, veth devices, addresses,
+// neighbours, routes and settings.
 //
-// An emulated link is two veth pairs that meet in one more namespace, the carrier's, where nothing
-// but the carrier moves frames: that namespace has no addresses and no IPv6, so it sends no frame
-// of its own. A plain link is one veth pair.
+// An emulated link is two veth pairs that meet in one more namespace, the carrier's, where only the
+// carrier moves frames: it has no addresses and no IPv6, so it sends no frame of its own. A plain
+// link is one veth pair.
 //
-// The hosts' ends of emulated links are prepared by [link.Prepare], so that what leaves a host are
-// finished frames of MTU size; a node's own offloads come after that and win. Neighbours are static
-// and IPv6 addresses need no duplicate detection: no frame crosses a link that the experiment did
-// not send. A host with a single link has one route a family for all of the lab's addresses.
+// [link.Prepare] prepares the hosts' ends of emulated links, so that hosts send finished frames of
+// at most MTU size. A node's own offloads are applied after that and override it. Neighbours are
+// static and IPv6 addresses skip duplicate detection, so that every frame on a link belongs to the
+// experiment. A host with a single link has one route per family for all lab addresses.
 package topology
 
 import (
@@ -25,35 +25,35 @@ import (
 	"weir/lab/scenario"
 )
 
-// carrier is the carrier namespace's name in place of a node's; no node can have it.
+// carrier is the carrier namespace's name; no node can have it.
 const carrier = "_links"
 
-// parallel is how many namespaces are worked on at once. The kernel serializes most of it; more
-// gains nothing.
+// parallel is the number of concurrent namespaces. The kernel serializes most of the work; a higher
+// number gains nothing.
 const parallel = 8
 
-// Topology is a built cell. Close gives back its handles; the instance removes the namespaces.
+// Topology is a built cell. Close closes its handles; the instance removes the namespaces.
 type Topology struct {
 	Nodes map[string]*netns.Namespace
-	// Carrier is where emulated links meet; nil if there are none.
+	// Carrier is the namespace of the emulated links; nil without any.
 	Carrier *netns.Namespace
-	// Cables are the emulated links, ready to be carried; all their devices are up.
+	// Cables are the emulated links, ready for a carrier; all their devices are up.
 	Cables []link.Cable
-	// Directory holds the files by which nodes know each other's names: see HostsFile.
+	// Directory holds the files with the nodes' names: see HostsFile.
 	Directory string
 	// Ends are the nodes' devices, two per link, in the order of the cell's links.
 	Ends []End
 }
 
-// End is where a link meets a node.
+// End is a link's device in a node.
 type End struct {
 	Link, Node string
 	Device     string // in the node's namespace
-	Carrier    string // the other end of the pair in the carrier namespace; "" for a plain link
+	Carrier    string // the pair's other end in the carrier namespace; "" for a plain link
 }
 
-// Build makes the cell's topology as part of the instance. If it returns an error, the instance's
-// Clear removes what exists.
+// Build makes the cell's topology as part of the instance. After an error the instance's Clear
+// removes the partial topology.
 func Build(ctx context.Context, lab *instance.Instance, cell *scenario.Cell) (*Topology, error) {
 	p := planOf(cell)
 	if err := lab.Announce(p.names); err != nil {
@@ -136,7 +136,7 @@ func (t *Topology) namespace(name string) *netns.Namespace {
 	return t.Nodes[name]
 }
 
-// Close gives back the handles to the namespaces.
+// Close closes the handles of the namespaces.
 func (t *Topology) Close() {
 	for _, ns := range t.Nodes {
 		_ = ns.Close()

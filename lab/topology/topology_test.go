@@ -22,7 +22,7 @@ import (
 	"weir/lab/traffic"
 )
 
-// join makes link number n between two nodes with the addresses that go with the number.
+// join makes link number n between two nodes, with the addresses of that number.
 func join(n int, a, b string) scenario.Link {
 	v4 := func(host int) netip.Prefix {
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n / 256), byte(n % 256), byte(host)}), 30)
@@ -72,7 +72,7 @@ func build(t *testing.T, cell *scenario.Cell) *Topology {
 	return topology
 }
 
-// exchange sends one line over TCP from one node to another's address and returns what comes back.
+// exchange sends one line over TCP from one node to another's address and returns the answer.
 func exchange(t *testing.T, from, to *netns.Namespace, address netip.Addr) {
 	t.Helper()
 	var listener net.Listener
@@ -93,7 +93,7 @@ func exchange(t *testing.T, from, to *netns.Namespace, address netip.Addr) {
 	}()
 	var conn net.Conn
 	err = from.Do(func() (err error) {
-		// An address with its one family dials on this thread, inside the namespace.
+		// With a concrete address DialTCP dials on this thread, inside the namespace.
 		conn, err = net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(netip.AddrPortFrom(address, uint16(listener.Addr().(*net.TCPAddr).Port))))
 		return err
 	})
@@ -137,7 +137,7 @@ func TestThirtyHostsAndFortyLinks(t *testing.T) {
 	}
 }
 
-// TestReturnPathDiffers joins two hosts by two routers, one for each direction.
+// TestReturnPathDiffers joins two hosts by two routers, one per direction.
 func TestReturnPathDiffers(t *testing.T) {
 	there, thereEnd := join(0, "a", "r1"), join(1, "r1", "b")
 	back, backEnd := join(2, "a", "r2"), join(3, "r2", "b")
@@ -155,8 +155,8 @@ func TestReturnPathDiffers(t *testing.T) {
 		after := forwarded(t, topology)
 		for name, wanted := range map[string]bool{"a to r1": true, "r1 to b": true, "b to r2": true, "r2 to a": true,
 			"b to r1": false, "r1 to a": false, "a to r2": false, "r2 to b": false} {
-			// A connection takes at least four frames each way; the kernel's multicast reports are
-			// fewer.
+			// A connection sends at least four frames in each direction; the kernel's multicast
+			// reports are fewer.
 			if moved := after[name] > before[name]+3; moved != wanted {
 				t.Errorf("%s: frames %s: %d, then %d", address, name, before[name], after[name])
 			}

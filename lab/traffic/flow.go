@@ -10,8 +10,8 @@ import (
 	"weir/internal/units"
 )
 
-// Data returns the host that sends the flow's data and the one that receives it: of a request and
-// its response, the larger.
+// Data returns the sender and the receiver of the flow's data: for requests and responses, of the
+// larger.
 func (f Flow) Data() (from, to string) {
 	if f.Kind == Request && f.Response >= f.Request {
 		return f.To, f.From
@@ -19,7 +19,7 @@ func (f Flow) Data() (from, to string) {
 	return f.From, f.To
 }
 
-// IP returns the version of IP that the flow uses.
+// IP returns the IP version of the flow.
 func (f Flow) IP() int {
 	if f.Family == 0 {
 		return 4
@@ -27,7 +27,7 @@ func (f Flow) IP() int {
 	return f.Family
 }
 
-// Octets of headers without Ethernet's; TCP has timestamps on.
+// Header sizes in bytes without Ethernet's; TCP has timestamps on.
 const (
 	ip4Header = 20
 	ip6Header = 40
@@ -35,7 +35,7 @@ const (
 	tcpHeader = 32
 )
 
-// Headers are the octets of IP's and the transport's headers of a full packet of the flow.
+// Headers is the size of the IP and transport headers of a full packet of the flow, in bytes.
 func (f Flow) Headers() int {
 	ip, transport := ip4Header, tcpHeader
 	if f.IP() == 6 {
@@ -47,15 +47,14 @@ func (f Flow) Headers() int {
 	return ip + transport
 }
 
-// MinPayload is the smallest payload of a datagram, in octets: the stamp that says which one it is.
+// MinPayload is the minimum payload of a datagram, in bytes: its stamp.
 const MinPayload = 24
 
-// maxPacket is the most that a packet of either version's length field can say, in octets. IPv6
-// does not count its own header there, but no link carries more.
+// maxPacket is the maximum of either version's length field, in bytes. IPv6 does not count its own
+// header there, but no link carries more.
 const maxPacket = 65535
 
-// Validate says what is wrong with a flow that no generator could run. The error carries
-// fault.Usage.
+// Validate rejects a flow that no generator could run. The error carries fault.Usage.
 func (f Flow) Validate() error {
 	err := f.validate()
 	if err != nil {
@@ -105,9 +104,9 @@ func (f Flow) validateRequest() error {
 	return nil
 }
 
-// MostTransfers is how many transfers one host may be expected to begin: each holds a port until a
-// minute after its end, and Linux gives out 28,232.
-const MostTransfers = 20_000
+// MaxTransfers bounds the expected transfers of one host: each holds a port until a minute after
+// its end, and Linux has 28,232.
+const MaxTransfers = 20_000
 
 func (f Flow) validateTransfers() error {
 	switch {
@@ -117,8 +116,8 @@ func (f Flow) validateTransfers() error {
 		return errors.New("no transfer ever begins")
 	case f.Load.Drain < 0 || f.Load.Drain >= f.Duration:
 		return fmt.Errorf("none begins in its last %s, and it has %s", f.Load.Drain, f.Duration)
-	case f.Load.Expected(f.Duration) > MostTransfers:
-		return fmt.Errorf("%.0f transfers: at most %d are possible", f.Load.Expected(f.Duration), MostTransfers)
+	case f.Load.Expected(f.Duration) > MaxTransfers:
+		return fmt.Errorf("%.0f transfers: at most %d are possible", f.Load.Expected(f.Duration), MaxTransfers)
 	case f.Streams > 1:
 		return errors.New("transfers have no streams: raise their rate")
 	}

@@ -10,7 +10,7 @@ import (
 	"weir/lab/link"
 )
 
-// Balance is what became of the frames of one direction of an emulated link. Frames:
+// Balance holds the frame counters of one direction of an emulated link. Frames:
 //
 //	Sent by the near host = Received by the link + lost in between
 //	Received + Duplicated = QueueDrops + LossDrops + Held + Passed
@@ -19,7 +19,7 @@ type Balance struct {
 	Link       string
 	Reverse    bool
 	From, To   string
-	Sent       uint64 // by the near device's qdisc; of a frame tester by the device
+	Sent       uint64 // by the near device's qdisc; with a frame tester by the device
 	SentOctets uint64
 	link.Counters
 	Arrived       uint64 // counted by the far device
@@ -32,7 +32,7 @@ type balancing struct {
 	places        map[string]delta
 	links         []Balance
 	frames        uint64
-	reports       uint64          // of group memberships, by all places
+	reports       uint64          // of group memberships, over all places
 	free          map[string]bool // places with programs that send arbitrary traffic
 	reasons       []string
 	before, after reading
@@ -104,8 +104,8 @@ func (b *balancing) delta(p Place) delta {
 			dev.queued, dev.queuedOctets, dev.queueDrops = r.Packets-q.Packets, r.Bytes-q.Bytes, r.Drops-q.Drops
 		}
 		if dev.counted && p.Programs != nil {
-			// They come behind where a packet's length is taken for the qdisc, which counts the
-			// segments of a super-packet that they have shortened as it likes.
+			// IOAM options are added after the qdisc has read the packet's length, and the qdisc's
+			// segment count of a super-packet shortened by them is arbitrary.
 			dev.queued, dev.queuedOctets = dev.SentPackets, dev.SentOctets
 		}
 		d.devices[name] = dev
@@ -146,7 +146,7 @@ func (b *balancing) cross() {
 				x.Sent, x.SentOctets = near.SentPackets, 0
 			}
 			if whole := x.SentOctets + ethernetHeader*x.Sent; b.places[from.Place].place.Programs != nil && whole == x.ReceivedBytes {
-				x.SentOctets = whole // a veth device leaves the header out where its peer polls
+				x.SentOctets = whole // a veth device excludes the header if its peer polls (NAPI)
 			}
 			b.links = append(b.links, x)
 			b.direction(x, l, near)
@@ -169,7 +169,7 @@ func (b *balancing) direction(x Balance, l Link, near deviceDelta) {
 	case x.SentOctets > 0 && x.ReceivedBytes > 0 && x.SentOctets != x.ReceivedBytes:
 		b.say("%s: %d octets were sent and %d reached the link", what, x.SentOctets, x.ReceivedBytes)
 	}
-	// What a device lost before the link counts as an overrun too, and is said already.
+	// Frames lost at a device before the link are overruns too, and already reported.
 	if in, out := x.Received+x.Duplicated, x.Counters.Sent+x.QueueDrops+x.LossDrops+x.Held; in != out && x.Overruns == 0 {
 		b.say("%s: of %d frames that came in, %d were accounted for", what, in, out)
 	}
@@ -178,7 +178,7 @@ func (b *balancing) direction(x Balance, l Link, near deviceDelta) {
 		b.say("%s: %d frames left the link and did not arrive at %s", what, x.Counters.Sent-x.Arrived, x.To)
 	case x.Arrived > x.Counters.Sent:
 		b.say("%s: %d frames arrived at %s that the link did not send", what, x.Arrived-x.Counters.Sent, x.To)
-	case x.SentBytes != x.ArrivedOctets && !b.places[x.To].place.Tested: // XDP counts octets in another way
+	case x.SentBytes != x.ArrivedOctets && !b.places[x.To].place.Tested: // XDP counts bytes differently
 		b.say("%s: %d octets left the link and %d arrived at %s", what, x.SentBytes, x.ArrivedOctets, x.To)
 	}
 }

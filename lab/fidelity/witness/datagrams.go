@@ -4,22 +4,22 @@ package witness
 
 import "weir/kernel/protocols"
 
-// cut compares octets where datagrams are not told by number: a program that hands over several at
-// once (UDP_SEGMENT) has sent one packet to IP, and the kernel gives each segment of it headers of
-// its own. So it does with the segments of TCP's super-packets:
+// cut compares bytes if datagrams cannot be matched by number: a program that sends several at once
+// (UDP_SEGMENT) has sent one packet for IP, and the kernel gives each segment its own headers.
+// Segments of TCP's super-packets are alike:
 //
 //	octets of the frames = octets of IP's packets + 14 a frame + the headers of IP and above a frame more
 //
-// so that a foreign frame shows unless it is as short as an empty datagram, of 42 octets, or 62,
-// and beside TCP as an empty segment with all options, of 94, or 114.
+// Thus a foreign frame shows unless it is as short as an empty datagram (42 or 62 bytes), or beside
+// TCP as an empty segment with all options (94 or 114 bytes).
 func (b *balancing) cut(d delta, frames uint64) {
 	if d.local.SentPackets > 0 || d.place.Programs != nil || forwarded(d.ip) > 0 || b.bed.Limited || fragments(d.ip) > 0 || reports(d.ip) > 0 {
-		return // octets that IP counts are not all of these frames, or counted in another way
+		return // IP counts more bytes than these frames have, or counts differently
 	}
 	var octets uint64
 	for _, dev := range d.devices {
 		if dev.queueDrops > 0 {
-			return // which is said, and their octets are not counted
+			return // reported elsewhere, and their bytes are not counted
 		}
 		octets += dev.queuedOctets
 	}

@@ -8,8 +8,8 @@ import (
 	"weir/kernel/protocols"
 )
 
-// The kernel counts a super-packet that it has put together, or will take apart, as its segments in
-// these, and as one packet in the others.
+// The kernel counts a GSO or GRO super-packet as its segments in these counters, and as one packet
+// in the others.
 var (
 	inSegments = []string{"IpExt.InNoECTPkts", "IpExt.InECT0Pkts", "IpExt.InECT1Pkts", "IpExt.InCEPkts",
 		"Ip6.InNoECTPkts", "Ip6.InECT0Pkts", "Ip6.InECT1Pkts", "Ip6.InCEPkts"}
@@ -24,9 +24,9 @@ func forwarded(c protocols.Counters) uint64 {
 	return c.Sum("Ip.ForwDatagrams", "Ip6.OutForwDatagrams")
 }
 
-// answersAgain is how many SYN-ACKs a host sent again, at least and at most. The kernel counts each
-// of them twice, as a segment sent and as one sent again (tcp_rtx_synack), and tells them from SYNs
-// that were sent again only by what the host did: one that opens no connection sends no SYN.
+// answersAgain bounds the number of retransmitted SYN-ACKs of a host. The kernel counts each twice,
+// as a sent segment and as a retransmission (tcp_rtx_synack). It has no separate counter for
+// retransmitted SYNs; a host that opens no connection has none.
 func answersAgain(c protocols.Counters) (least, most uint64) {
 	again := c["TcpExt.TCPSynRetrans"]
 	if c["Tcp.ActiveOpens"] > 0 {
@@ -35,13 +35,13 @@ func answersAgain(c protocols.Counters) (least, most uint64) {
 	return again, again
 }
 
-// reports are a host's memberships of IPv6 groups. The kernel repeats them hours after a device got
-// its address; who hears one and is no router throws it away uncounted.
+// reports counts a host's memberships of IPv6 groups. The kernel repeats the reports hours after a
+// device got its address; a receiver that is no router drops them uncounted.
 func reports(c protocols.Counters) uint64 {
 	return c.Sum("Icmp6.OutMLDv2Reports", "Icmp6.OutGroupMembResponses", "Icmp6.OutGroupMembReductions")
 }
 
-// discarded are packets that IP dropped and counted.
+// discarded counts packets that IP dropped and counted.
 func discarded(c protocols.Counters) uint64 {
 	return c.Sum("Ip.InHdrErrors", "Ip.InAddrErrors", "Ip.InUnknownProtos", "Ip.InDiscards", "IpExt.InNoRoutes", "IpExt.InTruncatedPkts",
 		"Ip6.InHdrErrors", "Ip6.InTooBigErrors", "Ip6.InNoRoutes", "Ip6.InAddrErrors", "Ip6.InUnknownProtos", "Ip6.InTruncatedPkts", "Ip6.InDiscards")
@@ -69,7 +69,7 @@ func (b *balancing) host(d delta) {
 	}
 }
 
-// tooLarge are packets that IP may send back, since they get longer at this place.
+// tooLarge counts packets that IP may reject as too large because they grow at this place.
 func (d delta) tooLarge() uint64 {
 	if !d.place.Narrow {
 		return 0
@@ -92,7 +92,7 @@ func (b *balancing) in(d delta) {
 	var frames, dropped uint64
 	for name, dev := range d.devices {
 		frames += dev.ReceivedPackets
-		if !dev.emulated { // those of emulated links are judged by the watch
+		if !dev.emulated { // the watch judges emulated links
 			dropped += dev.ReceivedDropped + dev.SentDropped
 			if n := dev.ReceivedDropped + dev.SentDropped; n > 0 {
 				b.say("%s: device %s lost %d packets that no link was asked to lose", d.place.Name, name, n)
@@ -149,8 +149,8 @@ func (b *balancing) out(d delta) {
 // one when it sends it back.
 const maxSegments = 52
 
-// outgoing are the segments that a place's protocols sent, or passed on, and the frames of its
-// devices; not known where some device does not count, or a router has protocols of its own.
+// outgoing returns the segments that a place's protocols sent or forwarded, and the frames of its
+// devices. They are unknown if a device does not count, or if a router also sends for itself.
 func outgoing(d delta) (sent, frames uint64, known bool) {
 	for _, dev := range d.devices {
 		if !dev.counted || !dev.emulated {
@@ -162,7 +162,7 @@ func outgoing(d delta) (sent, frames uint64, known bool) {
 	sent = d.ip.Sum(outSegments...)
 	if through := forwarded(d.ip); through > 0 {
 		if delivered(d.ip) > 0 {
-			return 0, 0, false // which of the segments that came in were passed on is not counted
+			return 0, 0, false // no counter separates forwarded segments from received ones
 		}
 		sent += d.ip.Sum(inSegments...) - discarded(d.ip)
 	}
@@ -172,8 +172,8 @@ func outgoing(d delta) (sent, frames uint64, known bool) {
 // unknown is more segments than any run has.
 const unknown = math.MaxUint32
 
-// uncut are segments that IP took, and passed on, as parts of super-packets whose segments it did
-// not know: programs that shorten a super-packet leave their number out. They leave as frames.
+// uncut counts segments that IP received and forwarded inside super-packets without a segment
+// count: programs that shorten a super-packet clear that number. They leave as frames.
 func (b *balancing) uncut(d delta) uint64 {
 	sent, frames, known := outgoing(d)
 	switch {
@@ -187,14 +187,14 @@ func (b *balancing) uncut(d delta) uint64 {
 	return frames - sent
 }
 
-// uncounted says that a place may have sent more datagrams than it counted: a program that hands
-// over several at once for the kernel to cut (UDP_SEGMENT) has sent one by that count.
+// uncounted reports whether a place may have sent more datagrams than it counted: UDP_SEGMENT
+// counts once for several.
 func (b *balancing) uncounted(d delta) bool {
 	return b.free[d.place.Name] && d.ip.Sum("Udp.OutDatagrams", "Udp6.OutDatagrams") > 0
 }
 
-// network balances all hosts with all links, in segments: where links are plain there is nothing
-// else that is exact.
+// network balances all hosts with all links, in segments. With plain links no other balance is
+// exact.
 func (b *balancing) network() {
 	var sent, twiceLeast, twiceMost, arrived, in, out, dropped uint64
 	plain, uncounted := false, false

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package witness sees to it that nothing but the experiment has made a run's figures.
+// Package witness verifies that the experiment alone caused a run's figures.
 //
-// It compares four things, and says in words what does not fit:
+// It compares four things, and reports each mismatch:
 //
-//   - The configuration of every namespace is the one that was built: compared before and after,
-//     and the kernel's reports of changes in between, so that a change that was undone is seen too
-//     (package netstate).
-//   - Frames and octets are conserved: what a host's TCP, UDP and ICMP sent left its devices,
-//     reached the link, was lost or dropped there on purpose or came out, arrived at the other
-//     device and was taken by its IP. These are counters that run anyway, read when all links are
-//     empty, so they are compared without tolerance.
+//   - The configuration of every namespace is unchanged: it is compared before and after, and with
+//     the kernel's change notifications, so that a reverted change is found too (package netstate).
+//   - Frames and bytes are conserved. A frame that a host's TCP, UDP or ICMP sent left its device
+//     and reached the link. There it was dropped on purpose, or it left the link and arrived at
+//     the other device and its IP. The counters exist in any kernel and are read when all links
+//     are empty, so they are compared without tolerance.
 //   - Hosts opened the connections and sent the datagrams of the run's flows and no others; no flow
-//     carried more than its path can; none stopped without a cause.
-//   - The process that measures was not kept from running, and the machine's clocks agree.
+//     exceeded its path's rate; none stopped without a cause.
+//   - The measuring process was scheduled all the time, and the machine's clocks agree.
 //
-// A [Witness] works between Open and Close: Start begins the span that is judged, Finish ends it.
+// A [Witness] works between Open and Close. Start begins the judged interval, Finish ends it.
 package witness
 
 import (
@@ -67,7 +66,7 @@ type Link struct {
 	Emulated         bool
 	A, B             End
 	Forward, Reverse link.Direction // of A to B and back
-	// Classes reports queues for classes at its ends, one of which may starve.
+	// Classes reports queues for classes at its ends; one of the queues may starve.
 	Classes bool
 }
 
@@ -76,7 +75,7 @@ type End struct {
 	Place, Device string
 }
 
-// Witness observes one run. Methods must not be called at once, but for Settled.
+// Witness observes one run. Only Settled may be called concurrently.
 type Witness struct {
 	bed      Testbed
 	configs  []configuration // of each place, then of the carrier's namespace
@@ -87,7 +86,7 @@ type Witness struct {
 	problems []string // found before Start
 }
 
-// Open takes down how the testbed is configured and begins to watch it.
+// Open records the configuration of the testbed and starts to watch it.
 func Open(bed Testbed) (*Witness, error) {
 	w := &Witness{bed: bed}
 	if err := w.openConfigurations(); err != nil {
@@ -115,7 +114,7 @@ func (w *Witness) Close() {
 	w.pulse.end()
 }
 
-// Start waits until the links are empty and begins the span that Finish judges.
+// Start waits until the links are empty and begins the judged interval.
 func (w *Witness) Start(ctx context.Context) error {
 	if _, err := w.Drain(ctx); err != nil {
 		return err
@@ -142,12 +141,13 @@ func (w *Witness) Start(ctx context.Context) error {
 	return nil
 }
 
-// Settled begins the part of the span in which the measuring process must have run all the time.
+// Settled begins the part of the interval in which the measuring process must be scheduled all the
+// time.
 func (w *Witness) Settled() { w.pulse.settled() }
 
 // Report is the result of a witness.
 type Report struct {
-	Reasons       []string // why the run cannot be believed
+	Reasons       []string // why the run is not valid
 	Links         []Balance
 	Configuration string // digest of all namespaces' configuration
 	Settings      int    // number of settings
@@ -157,7 +157,7 @@ type Report struct {
 	Drained       bool
 }
 
-// Finish ends the span and judges it. The error is about reading, not about the run.
+// Finish ends the interval and judges it. The error reports a failed reading, not a bad run.
 func (w *Witness) Finish(ctx context.Context, flows []Flow) (Report, error) {
 	report := Report{Reasons: slices.Clone(w.problems)}
 	pause, late := w.pulse.end()

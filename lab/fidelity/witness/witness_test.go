@@ -13,8 +13,8 @@ import (
 	"weir/lab/link"
 )
 
-// quiet is a testbed of one link and what it counts when a sends 100 frames of 1000 octets to b, 3
-// of which are lost on purpose, 2 dropped by the queue and one is sent twice.
+// quiet is a testbed of one link with its counters after a sent 100 frames of 1000 bytes to b: 3
+// are lost on purpose, the queue drops 2, and one is duplicated.
 func quiet() (*Witness, reading) {
 	w := &Witness{bed: Testbed{
 		Places: []Place{{Name: "a"}, {Name: "b"}},
@@ -40,7 +40,7 @@ func TestBalance(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(w *Witness, r *reading, f *Flow)
-		want   string // in the reasons; "" for none at all
+		want   string // in the reasons; "" for no reason
 	}{
 		{"a clean run", func(*Witness, *reading, *Flow) {}, ""},
 		{"a frame less reaches the link", func(_ *Witness, r *reading, _ *Flow) { r.links[0].Forward.Received-- }, "1 frames that a sent did not reach the link"},

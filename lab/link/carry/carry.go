@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package carry chooses the mechanism that carries a lab's links on this kernel, and says why.
+// Package carry chooses the mechanism that carries a lab's links on this kernel, and gives the
+// reason.
 //
-// Departure times in fq come first where the kernel has it, then netem, then the AF_XDP emulator. A
-// scenario that one cannot carry goes to the next, unless a mechanism was asked for by name.
+// It prefers departure times in fq, then netem, then the AF_XDP emulator: the first that the kernel
+// has and that supports the scenario. A mechanism requested by name is never replaced by another.
 package carry
 
 import (
@@ -20,7 +21,7 @@ import (
 	"weir/lab/link/netem"
 )
 
-// Names that --carrier takes.
+// Values of --carrier.
 const (
 	Auto     = "auto"
 	EDT      = "edt"
@@ -28,18 +29,18 @@ const (
 	Emulator = "emulator"
 )
 
-// Names returns all of them, for help texts.
+// Names returns all values, for help texts.
 func Names() []string { return []string{Auto, EDT, Netem, Emulator} }
 
-// Choice is a carrier and the reason for it, in words for people and manifests.
+// Choice is a carrier with the reason for it, for reports and manifests.
 type Choice struct {
 	Carrier link.Carrier
 	Reason  string
 }
 
 // Choose returns the carrier for the cables, which may be none yet. name is one of Names; "" is
-// Auto. A mechanism that was asked for by name and cannot do it is an error that says what is
-// missing. It needs root, to probe.
+// Auto. If a mechanism requested by name is not usable, the error names the missing feature.
+// Probing needs root.
 func Choose(name string, cables ...link.Cable) (Choice, error) {
 	switch name {
 	case "", Auto:
@@ -60,7 +61,7 @@ type mechanism struct {
 	usable  func() error
 }
 
-// mechanisms returns all, the preferred one first.
+// mechanisms returns all mechanisms in order of preference.
 func mechanisms() []mechanism {
 	return []mechanism{
 		{EDT, edt.New(), usableEDT},
@@ -69,7 +70,7 @@ func mechanisms() []mechanism {
 	}
 }
 
-// usableEDT probes fq, and a hook that brings frames to it.
+// usableEDT probes fq and a hook that redirects frames to it.
 func usableEDT() error {
 	if err := probe.Qdisc("fq"); err != nil {
 		return err
@@ -77,7 +78,7 @@ func usableEDT() error {
 	return probe.DeviceHook()
 }
 
-// usableNetem probes netem and a hook that brings frames to it.
+// usableNetem probes netem and a hook that redirects frames to it.
 func usableNetem() error {
 	if err := probe.Netem(); err != nil {
 		return err
@@ -85,7 +86,7 @@ func usableNetem() error {
 	return probe.DeviceHook()
 }
 
-// usableEmulator probes AF_XDP, and the BPF program that brings frames to it.
+// usableEmulator probes AF_XDP and the emulator's BPF program.
 func usableEmulator() error {
 	if err := probe.XDPNative(); err != nil {
 		return err
@@ -113,7 +114,7 @@ func check(carrier link.Carrier, cables []link.Cable) error {
 }
 
 func automatic(cables []link.Cable) (Choice, error) {
-	var refused error // by the last that the kernel has
+	var refused error // error of the last usable mechanism
 	var without []string
 	var missing []error
 	for _, m := range mechanisms() {
@@ -135,7 +136,7 @@ func automatic(cables []link.Cable) (Choice, error) {
 		"see weir doctor for what this kernel lacks")
 }
 
-// reason describes why a carrier was chosen instead of others.
+// reason explains the choice of a carrier.
 func reason(without []string) string {
 	if len(without) == 0 {
 		return "the kernel has it"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance is the suite that every link carrier passes: it holds netem and the AF_XDP
-// emulator to the same semantics, frame by frame.
+// Package conformance is the suite that every link carrier passes: all carriers have the same
+// semantics, frame by frame.
 //
-// It counts frames, compares their octets and asks for delays of at least what was configured. It
-// never asks that something be fast, so it holds on a busy machine and under an emulated kernel.
+// It counts frames, compares their bytes and checks lower bounds of delays. It has no upper bound
+// of a time, so it holds on a busy machine and under an emulated kernel.
 package conformance
 
 import (
@@ -98,14 +98,14 @@ func status(t *testing.T, carrying link.Carrying) link.Status {
 	return all[0]
 }
 
-// arrival is a frame as it came out of the link.
+// arrival is a frame that left the link.
 type arrival struct {
 	frame []byte
 	at    time.Duration
 }
 
-// exchange sends frames from one side and returns when each was sent, and what arrives at the other
-// side until all have, or nothing comes any more for the quiet time.
+// exchange sends frames from one side. It returns the send times and the arrivals at the other
+// side, and ends when all frames have arrived or none came for the quiet time.
 func exchange(t *testing.T, from, to *rawsock.Socket, frames [][]byte, want int, quiet time.Duration) (sent []time.Duration, got []arrival) {
 	t.Helper()
 	for _, frame := range frames {
@@ -133,13 +133,13 @@ func collect(t *testing.T, to *rawsock.Socket, want int, quiet time.Duration) (g
 	return got
 }
 
-// The suite's frames have these addresses; hosts send frames of their own now and then.
+// Addresses of the suite's frames. Hosts now and then send frames of their own.
 var addresses = []byte{0x02, 0x57, 0, 0, 0, 0xb, 0x02, 0x57, 0, 0, 0, 0xa}
 
 func ours(frame []byte) bool { return len(frame) >= 14 && bytes.Equal(frame[6:8], addresses[6:8]) }
 
 // numbered makes count frames of the second local experimental EtherType, each with its number
-// behind the header.
+// after the header.
 func numbered(count, length int) [][]byte {
 	frames := make([][]byte, count)
 	for i := range frames {

@@ -13,10 +13,10 @@ import (
 	"weir/lab/link"
 )
 
-const many = 3000 // frames from which shares are counted
+const many = 3000 // frames per measured share
 
-// lossy sends many frames and returns those that arrived, and the number of lost frames of the
-// hosts themselves, after a check of the counters.
+// lossy sends many frames and returns which of them arrived, and the number of lost frames that the
+// hosts sent themselves. It also checks the counters.
 func lossy(t *testing.T, b *bench, d link.Direction) (arrived []bool, lost, others int) {
 	t.Helper()
 	carrying := b.carry(t, d, link.Direction{})
@@ -61,8 +61,8 @@ func gilbert(t *testing.T, b *bench, d link.Direction) {
 
 func everyNth(t *testing.T, b *bench, d link.Direction) {
 	arrived, lost, others := lossy(t, b, d)
-	// A frame of a host's own may have come between: the pattern may start anywhere, and shift, but
-	// keeps its distance. It may be what is lost.
+	// A frame of the host itself may come in between, or be the lost one. The pattern may then
+	// start anywhere and shift, but keeps its distance.
 	if want := many / d.Loss.Nth; lost+others < want-1 || lost > want+1 {
 		t.Errorf("%d frames were lost, want %d", lost, want)
 	}
@@ -114,7 +114,7 @@ func reorder(t *testing.T, b *bench, d link.Direction) {
 
 func corrupt(t *testing.T, b *bench, d link.Direction) {
 	b.carry(t, d, link.Direction{})
-	const count, length = 200, 777 // a length that nothing else has
+	const count, length = 200, 777 // a unique length
 	frames := numbered(count, length)
 	for _, f := range frames {
 		must(t, b.a.Send(t.Context(), f))
@@ -136,8 +136,8 @@ func corrupt(t *testing.T, b *bench, d link.Direction) {
 		}
 		got++
 	}
-	// A damaged header may make the kernel take a VLAN tag out or the frame for one of 802.2; it is
-	// then another length.
+	// After damage to a header the kernel may remove a VLAN tag or parse an 802.2 frame, with
+	// another length.
 	if got < count*9/10 {
 		t.Errorf("%d frames arrived of %d", got, count)
 	}
@@ -189,8 +189,8 @@ func overload(t *testing.T, b *bench, d link.Direction, limit int) {
 	const count = 60
 	sent, got := exchange(t, b.a, b.b, numbered(count, 1000), count, quietLoss)
 	each := time.Duration(1000+link.FrameOverhead) * 8 * time.Second / time.Duration(d.Rate)
-	// One frame is on the wire, and a token bucket has sent one before; others leave while the
-	// burst comes in.
+	// One frame is on the wire, and a token bucket has sent one before. More leave while the burst
+	// arrives.
 	most := limit + 3 + int((sent[count-1]-sent[0])/each)
 	if len(got) < limit || len(got) > most {
 		t.Errorf("%d frames passed, want %d to %d", len(got), limit, most)

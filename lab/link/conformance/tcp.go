@@ -35,9 +35,9 @@ func tcpSegments(t *testing.T, b *bench, d link.Direction) {
 	}
 }
 
-// tcpQueue sends TCP into a short queue: it must grow until it overflows. A link that lets the
-// sender's host know what waits in it keeps the host from sending more (TCP small queues), as a
-// path's queue never does.
+// tcpQueue sends TCP into a short queue: it must grow until it overflows. If the sender's socket
+// were charged for the frames in the link, TCP small queues would stop the sender earlier, unlike
+// on a real path.
 func tcpQueue(t *testing.T, b *bench, d link.Direction) {
 	carrying := b.carry(t, d, link.Direction{Delay: d.Delay})
 	transfer(t, b, 4<<20)
@@ -46,7 +46,7 @@ func tcpQueue(t *testing.T, b *bench, d link.Direction) {
 	}
 }
 
-// managed sends TCP into a queue that a discipline manages. It must drop long before the queue is
+// managed sends TCP into a queue with an AQM discipline. It must drop long before the queue is
 // full, account for every frame, and keep the queue short.
 func managed(t *testing.T, b *bench, d link.Direction) {
 	b.needDiscipline(t, d.Queue.Discipline)
@@ -65,8 +65,8 @@ func managed(t *testing.T, b *bench, d link.Direction) {
 	}
 }
 
-// marks sends TCP with ECN into a queue whose discipline is to mark in the place of dropping. What
-// is marked is told, and queues are gauged meanwhile.
+// marks sends TCP with ECN into a queue with a discipline that marks instead of dropping. It checks
+// the count of marks, and samples the queue length meanwhile.
 func marks(t *testing.T, b *bench, d link.Direction) {
 	b.needDiscipline(t, d.Queue.Discipline)
 	for _, ns := range []*netns.Namespace{b.left, b.right} {
@@ -86,7 +86,7 @@ func marks(t *testing.T, b *bench, d link.Direction) {
 	})
 }
 
-// needDiscipline skips where a discipline is the kernel's, and the kernel has none.
+// needDiscipline skips the test if the discipline is the kernel's and the kernel lacks it.
 func (b *bench) needDiscipline(t *testing.T, d link.Discipline) {
 	t.Helper()
 	if b.carrier.Mechanism() == "netem" {
@@ -94,7 +94,7 @@ func (b *bench) needDiscipline(t *testing.T, d link.Discipline) {
 	}
 }
 
-// transfer sends octets from one host to the other.
+// transfer sends bytes from one host to the other.
 func transfer(t *testing.T, b *bench, octets int) {
 	t.Helper()
 	var listener net.Listener
@@ -127,8 +127,7 @@ func transfer(t *testing.T, b *bench, octets int) {
 	}
 }
 
-// qdiscs lists the kinds of queueing disciplines on one of the cable's ends, but for the kernel's
-// own default.
+// qdiscs lists the kinds of qdiscs at one of the cable's ends, except the kernel's default.
 func qdiscs(t *testing.T, b *bench, dev string) (kinds []string) {
 	t.Helper()
 	conn, err := tc.Open(b.ns)

@@ -2,8 +2,8 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One direction of a link. What becomes of a frame is known when it arrives, so that the kernel's
- * fq can keep it until it leaves:
+ * One direction of a link. A frame's fate and departure time are decided when it arrives, and the
+ * kernel's fq keeps it until then:
  *
  *   near end, ingress: edt_decide -> [far end, egress: edt_stamp -> fq] -> far host
  *
@@ -11,10 +11,10 @@
  *               delay, jitter -> departure time, and a copy of the frame with it
  *   edt_stamp:  departure time -> skb->tstamp, for any EtherType
  *
- * The queue is served in order at a constant rate, so one number describes it, the time at which
- * the wire will be free, and a ring of the waiting frames' start times makes its limits exact. The
- * frame goes back to its sender when it has been copied: else TCP would know of what waits (TCP
- * small queues), as no path tells it.
+ * The queue is served in order at a constant rate, so one number describes it: the time at which
+ * the wire becomes free. A ring of the waiting frames' start times makes its limits exact. The link
+ * carries a copy of the frame, and the original is freed at once: otherwise TCP small queues would
+ * limit the sender by the frames in the link, unlike on a real path.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -36,9 +36,9 @@ struct edt_state {
 	__u32 fraction;  /* of free_ns, in 2^-EDT_TIME_SHIFT ns */
 	__u64 random;
 	__u64 now_ns;    /* latest arrival */
-	__u64 free_ns;   /* when the wire will be free */
+	__u64 free_ns;   /* end of the current frame on the wire */
 	__u64 last_ns;   /* latest departure */
-	__u64 queued;    /* octets that have ever waited */
+	__u64 queued;    /* bytes queued so far */
 	__u32 head, tail; /* of the ring */
 	__u32 frames;    /* towards every_nth */
 	__u32 bad;       /* state of the losses */
@@ -78,7 +78,7 @@ enum fate { PASS, QUEUE_DROP, LOSS_DROP };
 struct decision {
 	enum fate fate;
 	__u32 mark, duplicate, damage, reordered;
-	__u32 bit; /* behind the Ethernet header */
+	__u32 bit; /* after the Ethernet header */
 	__u64 at_ns;
 };
 
@@ -91,7 +91,7 @@ static __always_inline __u32 draw(struct edt_state *s)
 	return s->random * 2685821657736338717ULL >> 32;
 }
 
-/* Draws only where there is something to decide. */
+/* Draws only if p is above 0. */
 static __always_inline int chance(struct edt_state *s, __u64 p)
 {
 	return p && draw(s) < p;
@@ -99,7 +99,7 @@ static __always_inline int chance(struct edt_state *s, __u64 p)
 
 #define WAITER(s, i) ((s)->ring[(i) & edt.ring_mask])
 
-/* Takes the frames that have got onto the wire out of the ring. */
+/* Removes the frames that have started serialization from the ring. */
 static __always_inline void advance(struct edt_state *s, __u64 now)
 {
 	__u32 low = s->head, count = s->tail - low;
@@ -126,7 +126,7 @@ static __always_inline __u64 waiting(struct edt_state *s)
 	return s->head == s->tail ? 0 : s->queued - WAITER(s, s->head).before;
 }
 
-/* Queues a frame; returns when its last octet has left the wire, or 0 where it does not fit. */
+/* Queues a frame; returns the end of its serialization, or 0 if the queue is full. */
 static __always_inline __u64 accept(struct edt_state *s, __u64 now, __u32 octets, __u32 *mark)
 {
 	__u64 wire = (octets + edt.overhead) * edt.octet_time;
@@ -170,7 +170,7 @@ static __always_inline int lost(struct edt_state *s)
 	return chance(s, s->bad ? edt.lost_bad : edt.lost_good);
 }
 
-/* The delay behind the wire, by the quantiles of its distribution. */
+/* The delay after the wire, from the quantiles of its distribution. */
 static __always_inline __u64 propagation(struct edt_state *s, const struct edt_shape *shape)
 {
 	__s64 delay = edt.delay_ns;
@@ -214,7 +214,7 @@ static __always_inline void decide(struct edt_state *s, const struct edt_shape *
 	}
 }
 
-/* Under the lock. */
+/* Requires the lock. */
 static __always_inline void account(const struct decision *d, struct edt_counters *count, __u32 octets)
 {
 	count->received++;
@@ -235,7 +235,7 @@ static __always_inline void gauge(struct edt_state *s, struct edt_depths *depths
 	if (now < depths->began_ns)
 		return;
 	bin = (now - depths->began_ns) / EDT_DEPTH_NS;
-	asm volatile("" : "+r"(bin)); /* compared as it is used, for the verifier of Linux 6.1 */
+	asm volatile("" : "+r"(bin)); /* Linux 6.1's verifier needs the compared register */
 	if (bin < EDT_DEPTHS && depths->octets[bin] < octets)
 		depths->octets[bin] = octets;
 }
@@ -271,7 +271,7 @@ int edt_decide(struct __sk_buff *skb)
 	if (!s || !count || !depths || !shape)
 		return TC_ACT_SHOT;
 	bpf_spin_lock(&s->lock);
-	if (now < s->now_ns) /* another processor was faster */
+	if (now < s->now_ns) /* another CPU was faster */
 		now = s->now_ns;
 	s->now_ns = now;
 	decide(s, shape, now, octets, &d);
@@ -279,8 +279,8 @@ int edt_decide(struct __sk_buff *skb)
 	gauge(s, depths, now);
 	bpf_spin_unlock(&s->lock);
 	if (d.fate != PASS)
-		return TC_ACT_STOLEN; /* not SHOT: nobody is told */
-	/* TCP has the payload still, and only what nobody else has can be marked. */
+		return TC_ACT_STOLEN; /* SHOT would count as a drop */
+	/* TCP still shares the payload; marking needs a private copy. */
 	if (d.mark && !bpf_skb_pull_data(skb, 0) && bpf_skb_ecn_set_ce(skb) > 0)
 		__sync_fetch_and_add(&count->marked, 1);
 	if (d.damage)

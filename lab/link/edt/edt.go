@@ -2,19 +2,18 @@
 
 // Package edt is a link carrier inside the kernel: earliest departure times.
 //
-// Every direction of a cable is a program at the near end's ingress that knows, when a frame
-// arrives, what becomes of it and when it leaves, and the kernel's fq at the far end's egress,
-// which keeps it until then (edt.bpf.c draws it). No process takes part once it stands, and there
-// is one queue of the kernel's a direction.
+// Each direction of a cable is a BPF program at the near end's ingress and an fq qdisc at the far
+// end's egress. When a frame arrives, the program decides its fate and departure time, and fq keeps
+// it until then (drawing in edt.bpf.c). No process takes part after the setup, and there is one
+// kernel queue per direction.
 //
-// What bites:
-//   - fq orders frames by their departure times alone: it is told to take all for one flow.
-//   - It keeps at most its limit of packets; a million here.
-//   - Schedules and queue disciplines are not there: Check says so.
-//   - A device of the carrier has no ring of its own: what a processor's backlog
-//     (net.core.netdev_max_backlog) does not hold is lost before the link, and the gate's balance
-//     shows it.
-//   - The choices of a seed are not the emulator's: another generator makes them.
+// Pitfalls:
+//   - fq orders frames by departure time alone: it is configured to treat all frames as one flow.
+//   - fq's limit is a million packets here.
+//   - Schedules and AQM disciplines are not supported; Check reports them.
+//   - A carrier device has no ring of its own: frames beyond a CPU's backlog
+//     (net.core.netdev_max_backlog) are lost before the link, and the gate's balance shows them.
+//   - A seed gives other random choices than in the emulator, because the generator differs.
 package edt
 
 import (
@@ -37,13 +36,14 @@ type Carrier struct{ inkernel.Carrier[*way] }
 // New returns a carrier.
 func New() *Carrier { return by("") }
 
-// by attaches programs by hook.
+// by returns a carrier that attaches programs by hook.
 func by(hook device.Mechanism) *Carrier {
 	return &Carrier{inkernel.Carrier[*way]{Name: Mechanism, Hook: hook, Beyond: beyond, Ready: ready,
 		New: func(place *inkernel.Place, path inkernel.Path) *way { return &way{Path: path, place: place} }}}
 }
 
-// beyond describes the properties of a direction that a departure time on arrival cannot express.
+// beyond describes the properties of a direction that a departure time set on arrival cannot
+// express.
 func beyond(d link.Direction) string {
 	switch {
 	case len(d.Schedule) > 0:
@@ -71,7 +71,7 @@ func (c *Carrier) Carry(ctx context.Context, ns *netns.Namespace, cables []link.
 	return &running{r}, nil
 }
 
-// running are the directions at work.
+// running holds the active directions.
 type running struct{ *inkernel.Running[*way] }
 
 // Begin implements [link.Carrying].

@@ -19,9 +19,9 @@ const (
 	allChunks   = 256 // of all cables
 )
 
-// capture writes what becomes of a cable's frames to a file. The cable's thread fills chunks of
-// memory, and a goroutine writes them; where it cannot follow, frames are missing in the trace and
-// counted, and none is delayed.
+// capture writes a cable's frames and their fate to a file. The cable's thread fills chunks of
+// memory, and a goroutine writes them. If the disk is too slow, frames are missing in the trace and
+// counted; none is delayed.
 type capture struct {
 	file    *os.File
 	snap    int
@@ -33,7 +33,7 @@ type capture struct {
 	written chan error
 }
 
-// openCapture creates the file of one of several cables.
+// openCapture creates the trace file of one of several cables.
 func openCapture(path, cable string, snap, cables int) (*capture, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *capture) write() {
 	c.written <- failed
 }
 
-// frame notes a frame. Only the cable's thread calls it.
+// frame records a frame. Only the cable's thread calls it.
 func (c *capture) frame(direction int, at int64, octets int, content []byte, comment string) {
 	content = content[:min(len(content), c.snap)]
 	if len(c.current)+len(content)+len(comment)+pcapng.Overhead > chunkSize {

@@ -21,10 +21,10 @@ import (
 	"weir/lab/link/rawsock"
 )
 
-// Every frame of a link is in its trace, and what was lost has a comment.
+// Every frame of a link is in its trace, and each lost frame has a comment.
 func TestTracesHoldWhatBecameOfFrames(t *testing.T) {
 	carrier, hosts := pair(t)
-	must(t, sysctl.Set(hosts, "net.ipv6.conf.all.disable_ipv6", "1")) // no frames of its own
+	must(t, sysctl.Set(hosts, "net.ipv6.conf.all.disable_ipv6", "1")) // so hosts send no frames of their own
 	own := []link.Cable{{Name: "one", A: "end-a", B: "end-b", Forward: link.Direction{Loss: loss.Of(loss.EveryNth{Nth: 5})}}}
 	carrying, err := emulator.New(emulator.Options{Spin: -1}).Carry(context.Background(), carrier, own)
 	must(t, err)
@@ -41,7 +41,7 @@ func TestTracesHoldWhatBecameOfFrames(t *testing.T) {
 	defer func() { _ = sender.Close() }()
 	begin := time.Now()
 	frame := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}, make([]byte, 86)...)
-	const count = 5000 // more than a chunk holds
+	const count = 5000 // more than one chunk
 	for range count {
 		must(t, sender.Send(t.Context(), frame))
 	}
@@ -55,7 +55,7 @@ func TestTracesHoldWhatBecameOfFrames(t *testing.T) {
 	must(t, carrying.Close())
 	frames, lost := read(t, filepath.Join(folder, "one.pcapng"), begin)
 	dropped := int(status[0].Forward.LossDrops - before[0].Forward.LossDrops)
-	missing := int(status[0].Forward.Uncaptured) // where the disk does not follow
+	missing := int(status[0].Forward.Uncaptured) // if the disk is too slow
 	if frames+missing != count || dropped < count/5-1 || lost > dropped || lost < dropped-missing {
 		t.Errorf("%d frames and %d lost ones in the trace, and %d are missing, of %d and %d", frames, lost, missing, count, dropped)
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package emulator is a link carrier that needs nothing of the kernel but veth, XDP and AF_XDP.
+// Package emulator is a link carrier that needs only veth, XDP and AF_XDP from the kernel.
 //
-// A child process holds AF_XDP sockets on the two ends of every cable. One thread per cable takes
-// each frame as it arrives, asks the model when it leaves, keeps it until then and sends it from
-// the other end, without copying it:
+// A child process holds AF_XDP sockets on the two ends of every cable. One thread per cable
+// receives each frame, asks the model for its departure time, holds it until then and sends it from
+// the other end without a copy:
 //
 //	host A -- veth == XDP stamps and redirects --> socket A --> model --> hold --> socket B == veth -- host B
 //
@@ -12,14 +12,14 @@
 // the rest of the time. The child runs without garbage collection, the frame path allocates
 // nothing, and the child dies with its parent.
 //
-// What bites:
+// Pitfalls:
 //   - Register [Part] under [PartName] with child.Main in main and TestMain: otherwise Carry starts
 //     the wrong program.
-//   - The hosts' ends need [link.Prepare]: partial checksums would be broken for good, and
-//     super-packets be lost.
-//   - A frame that finds no buffer, no room or no taker is counted in Overruns, never lost in
-//     silence; frames larger than the device's MTU are such frames.
-//   - Lateness is counted from the departure to the return of the system call that sent the frame,
+//   - The hosts' ends need [link.Prepare]: otherwise partial checksums are never completed, and
+//     super-packets are lost.
+//   - A frame without a free buffer or ring slot, or larger than the device's MTU, is counted in
+//     Overruns; none disappears silently.
+//   - Lateness runs from the departure time to the return of the system call that sent the frame,
 //     so it is an upper bound.
 package emulator
 

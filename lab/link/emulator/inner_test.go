@@ -30,8 +30,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Both holds give frames back sorted by departure, and in order of arrival where departures are
-// equal.
+// Both holds return frames sorted by departure, and in order of arrival for equal departures.
 func TestHoldAgainstSorting(t *testing.T) {
 	random := testutil.Rand(t)
 	for _, ordered := range []bool{false, true} {
@@ -160,7 +159,7 @@ func TestMemoryFitsTheFrames(t *testing.T) {
 	}
 }
 
-// lab is an opened cable whose thread is the test itself.
+// lab is an opened cable; the test acts as its thread.
 func lab(t *testing.T, forward, reverse link.Direction) (c *cable, a, b *rawsock.Socket) {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -184,7 +183,7 @@ func lab(t *testing.T, forward, reverse link.Direction) (c *cable, a, b *rawsock
 	a, b = host("a"), host("b")
 	c, err = openCable(carrier, cableOrder{
 		Name: "cable", A: "end-a", B: "end-b", Forward: orderOf(forward), Reverse: orderOf(reverse),
-		Buffers: 8192, BufferSize: 2048, Ring: 2048, // whatever a host's queue and device hold may come at once
+		Buffers: 8192, BufferSize: 2048, Ring: 2048, // a host's queue and device may send all their frames at once
 	}, 0)
 	must(t, err)
 	t.Cleanup(c.close)
@@ -202,7 +201,7 @@ func bringUp(ns *netns.Namespace) error {
 
 var frame = append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}, make([]byte, 100)...)
 
-// Every step of the loop, with every impairment at work, allocates nothing.
+// No step of the loop allocates, with every impairment active.
 func TestInnerLoopAllocatesNothing(t *testing.T) {
 	everything := link.Direction{
 		Rate: 1e9, Delay: 50 * time.Microsecond, Jitter: 20 * time.Microsecond, Reorder: 0.1, Duplicate: 0.2, Corrupt: 0.2, Seed: 1,
@@ -228,7 +227,7 @@ func TestInnerLoopAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What was received was sent, dropped, lost, or is held: nothing else, and no buffer goes astray.
+// Each received frame was sent, dropped, lost or is held, and every buffer is accounted for.
 func TestFramesAndBuffersAreAccountedFor(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	d := link.Direction{

@@ -198,8 +198,8 @@ func (w *workers) report(forget bool) report {
 	return r
 }
 
-// addOverruns adds what the devices lost: frames that did not get into the sending side's socket,
-// and frames that the receiving side's veth did not take.
+// addOverruns adds device losses: frames that did not enter the sending side's socket, and frames
+// that the receiving side's veth rejected.
 func addOverruns(s *link.Status, before, now [2]link.Drops) {
 	lost := func(in, out int) uint64 {
 		return now[in].Receive + now[in].XDP - before[in].Receive - before[in].XDP + now[out].Transmit - before[out].Transmit

@@ -15,18 +15,19 @@ const (
 	shortSlice = 100 * time.Microsecond
 )
 
-// raisePriority has all threads of the process run soon after they wake, before the traffic that
-// the emulator carries: the highest priority of the normal class and, from Linux 6.12 on, the
-// shortest slice. Threads that are started later inherit both.
+// raisePriority lets all threads of the process run soon after they wake, before the emulated
+// traffic: the highest priority of the normal class and, from Linux 6.12 on, the shortest slice.
+// Threads started later inherit both.
 //
-// Where the scheduler groups processes by session (autogroups, sched(7)), a thread's priority
-// counts only within its session; the child has one of its own, whose priority is raised too.
+// With autogroups (sched(7)) a thread's priority counts only within its session. The child has its
+// own session, and its priority is raised too.
 //
-// All threads, because Go interrupts a goroutine every 10 ms and has another thread put it back to
-// work: a cable would wait for that one. They are not real-time threads, since throttling stalls
-// those for 50 ms at a time on a full machine. A process that may not do this runs on as before.
+// All threads need it: Go interrupts a goroutine every 10 ms and another thread resumes it, so a
+// cable would wait for that thread. They are not real-time threads, because throttling stalls those
+// for 50 ms at a time on a full machine. Without the permission the process runs at its old
+// priority.
 func raisePriority() {
-	if session, err := unix.Getsid(0); err == nil && session == os.Getpid() { // only a session of its own
+	if session, err := unix.Getsid(0); err == nil && session == os.Getpid() { // only in its own session
 		_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(highest)), 0)
 	}
 	threads, err := os.ReadDir("/proc/self/task")

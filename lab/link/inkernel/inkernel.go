@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inkernel is what carriers inside the kernel have in common: directions of cables that are
-// built of programs and queueing disciplines, and then carry frames without any process.
+// Package inkernel is the common part of carriers inside the kernel: they build directions of
+// cables from programs and qdiscs, which then carry frames without any process.
 package inkernel
 
 import (
@@ -31,20 +31,20 @@ type Path struct {
 	From, To string // the cable's ends
 }
 
-// Direction is a path at work.
+// Direction is an active path.
 type Direction interface {
 	Build() error
 	Counters() (link.Counters, error)
-	// Remove undoes Build, as far as it got.
+	// Remove undoes Build, including a partial one.
 	Remove() error
 }
 
-// Carrier carries cables by directions of a kind. Its fields do not change once it is used.
+// Carrier carries cables by one kind of direction. Its fields must not change after the first use.
 type Carrier[D Direction] struct {
 	Name   string // the mechanism
 	Hook   device.Mechanism
 	Beyond func(link.Direction) string                 // describes unsupported properties, or ""
-	Ready  func(ns *netns.Namespace, dev string) error // makes a cable's end fit
+	Ready  func(ns *netns.Namespace, dev string) error // prepares a cable's end
 	New    func(*Place, Path) D
 }
 

@@ -51,7 +51,7 @@ func (g Gilbert) put(l *Loss) { l.Gilbert = g }
 // Name returns "gilbert-elliott".
 func (Gilbert) Name() string { return "gilbert-elliott" }
 
-// Check refuses what is no probability.
+// Check rejects values that are not probabilities.
 func (g Gilbert) Check() error {
 	for _, s := range []struct {
 		name  string
@@ -64,11 +64,11 @@ func (g Gilbert) Check() error {
 	return nil
 }
 
-// Words gives the transitions.
+// Words describes the transitions.
 func (g Gilbert) Words() string { return fmt.Sprintf("bursts (p %g, r %g)", g.P, g.R) }
 
-// Expect is that of a chain in equilibrium. Losses come in bursts: their variance is larger than
-// that of independent ones by (1+c)/(1-c), c = 1-p-r being the correlation of the state from frame
+// Expect assumes a chain in equilibrium. Losses come in bursts: their variance is larger than that
+// of independent losses by (1+c)/(1-c), where c = 1-p-r is the correlation of the state from frame
 // to frame.
 func (g Gilbert) Expect(frames float64) Expected {
 	lost := 1 - g.K
@@ -85,12 +85,12 @@ func (g Gilbert) Expect(frames float64) Expected {
 	return Expected{lost, variance, 1 / frames}
 }
 
-// Netem has it.
+// Netem returns netem's gemodel.
 func (g Gilbert) Netem() (tc.Loss, string) {
 	return tc.Loss{GE: true, P: g.P, R: g.R, GoodLoss: 1 - g.K, BadLoss: 1 - g.H}, ""
 }
 
-// Chain has it.
+// Chain returns the same chain.
 func (g Gilbert) Chain() Chain { return Chain{ToBad: g.P, ToGood: g.R, Good: 1 - g.K, Bad: 1 - g.H} }
 
 // Start begins in the good state.
@@ -101,7 +101,7 @@ type gilbert struct {
 	bad bool
 }
 
-// Lost steps the state, and draws.
+// Lost steps the state and draws.
 func (g *gilbert) Lost(random *rand.Rand) bool {
 	if g.bad {
 		g.bad = !chance(random, g.R)

@@ -10,10 +10,10 @@ import (
 	"weir/record"
 )
 
-// Independent loses each frame with the same probability, whatever became of others.
+// Independent loses each frame with the same probability, independently of others.
 type Independent struct{ Probability float64 }
 
-// independentKeys are those of a scenario. A single value, as in "loss: 1%", is independent loss.
+// independentKeys are the scenario keys. A single value, as in "loss: 1%", is independent loss.
 type independentKeys struct {
 	Independent *units.Probability `yaml:"independent" doc:"Each frame is lost with this probability."`
 }
@@ -37,18 +37,18 @@ func (i Independent) put(l *Loss) { l.Independent = i }
 // Name returns "independent".
 func (Independent) Name() string { return "independent" }
 
-// Check refuses what is no probability.
+// Check rejects values that are not probabilities.
 func (i Independent) Check() error { return checkShare("loss", i.Probability) }
 
 // Words returns the probability in per cent.
 func (i Independent) Words() string { return record.Unit("%").Format(100 * i.Probability) }
 
-// Expect is the binomial distribution's.
+// Expect returns the moments of the binomial distribution.
 func (i Independent) Expect(frames float64) Expected {
 	return Expected{i.Probability, i.Probability * (1 - i.Probability) / frames, 1 / frames}
 }
 
-// Netem has it.
+// Netem returns netem's random loss.
 func (i Independent) Netem() (tc.Loss, string) { return tc.Loss{Probability: i.Probability}, "" }
 
 // Chain stays in the good state.

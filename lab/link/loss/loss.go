@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loss knows the ways in which a link loses frames: one file per model, and one list of
-// them in models.go.
+// Package loss holds the loss models of a link: one file per model, listed in models.go.
 //
-// A model's file holds everything about it: its keys in a scenario, its parameters and their
-// bounds, the decision for each frame, the losses to expect of it, what netem makes of it and its
-// words for people.
+// A model's file contains all about it: its keys in a scenario, its parameters and their bounds,
+// the decision for each frame, the expected losses, its netem parameters and its text for reports.
 package loss
 
 import (
@@ -21,17 +19,17 @@ import (
 	"weir/kernel/tc"
 )
 
-// Model is one way to lose frames, with its parameters.
+// Model is a loss model with its parameters.
 type Model interface {
-	// Name is the model's in [Loss].
+	// Name is the model's name in [Loss].
 	Name() string
-	// Check refuses parameters that mean nothing.
+	// Check rejects invalid parameters.
 	Check() error
-	// Words describes it for people, in a cell of a table.
+	// Words describes it in a cell of a table.
 	Words() string
-	// Expect says what to expect of a link's first frames; how many may be infinite.
+	// Expect returns the expected losses of a link's first frames; frames may be infinite.
 	Expect(frames float64) Expected
-	// Netem returns netem's parameters, or what netem cannot do in words that follow "cannot".
+	// Netem returns netem's parameters, or the missing feature as words that follow "cannot".
 	Netem() (spec tc.Loss, cannot string)
 	// Chain returns the model for programs.
 	Chain() Chain
@@ -46,27 +44,27 @@ type Process interface {
 	Lost(random *rand.Rand) bool
 }
 
-// Expected are the losses among a number of frames: the share that is lost, the variance of this
-// share, and Slack, by which it may be off beside chance.
+// Expected describes the losses among a number of frames: the lost share, the variance of this
+// share, and Slack, its maximum deviation beside chance.
 type Expected struct{ Share, Variance, Slack float64 }
 
-// Chain is what programs in the kernel lose frames by: every Nth, where that is above 0, or else a
-// chain of a good and a bad state, from which each frame first goes on to the next. The zero value
-// loses nothing.
+// Chain is the loss model of BPF programs. If Nth is above 0, every Nth frame is lost. Otherwise it
+// is a chain of a good and a bad state, and each frame first steps the state. The zero value loses
+// nothing.
 type Chain struct {
 	ToBad, ToGood float64 // probability per frame
 	Good, Bad     float64 // probability that a frame is lost
 	Nth           int
 }
 
-// Of puts a model to use.
+// Of makes a Loss of a model.
 func Of(m Model) Loss {
 	l := Loss{Model: m.Name()}
 	m.put(&l)
 	return l
 }
 
-// model is the one in use; nil for none.
+// model is the active model; nil for none.
 func (l Loss) model() Model {
 	for _, m := range l.each() {
 		if m.Name() == l.Model {
@@ -76,7 +74,7 @@ func (l Loss) model() Model {
 	return nil
 }
 
-// Check refuses a model that is not known, and parameters that mean nothing.
+// Check rejects unknown models and invalid parameters.
 func (l Loss) Check() error {
 	m := l.model()
 	switch {
@@ -88,7 +86,7 @@ func (l Loss) Check() error {
 	return m.Check()
 }
 
-// Words describes the losses for people.
+// Words describes the losses.
 func (l Loss) Words() string {
 	if m := l.model(); m != nil {
 		return m.Words()
@@ -96,7 +94,7 @@ func (l Loss) Words() string {
 	return "none"
 }
 
-// Expect says what to expect of a link's first frames.
+// Expect returns the expected losses of a link's first frames.
 func (l Loss) Expect(frames float64) Expected {
 	if m := l.model(); m != nil {
 		return m.Expect(frames)
@@ -104,10 +102,10 @@ func (l Loss) Expect(frames float64) Expected {
 	return Expected{}
 }
 
-// Share is the long-run share of frames that are lost.
+// Share is the long-run share of lost frames.
 func (l Loss) Share() float64 { return l.Expect(math.Inf(1)).Share }
 
-// Netem returns netem's parameters, or what netem cannot do.
+// Netem returns netem's parameters, or the missing feature.
 func (l Loss) Netem() (spec tc.Loss, cannot string) {
 	if m := l.model(); m != nil {
 		return m.Netem()
@@ -115,7 +113,7 @@ func (l Loss) Netem() (spec tc.Loss, cannot string) {
 	return tc.Loss{}, ""
 }
 
-// Chain returns the losses for programs.
+// Chain returns the model for BPF programs.
 func (l Loss) Chain() Chain {
 	if m := l.model(); m != nil {
 		return m.Chain()
@@ -123,7 +121,7 @@ func (l Loss) Chain() Chain {
 	return Chain{}
 }
 
-// Start begins a link's sequence of frames; nil where none is lost.
+// Start begins a link's sequence of frames; nil without loss.
 func (l Loss) Start() Process {
 	if m := l.model(); m != nil {
 		return m.Start()
@@ -131,15 +129,15 @@ func (l Loss) Start() Process {
 	return nil
 }
 
-// chance draws only where there is something to decide, so that one impairment's seed does not move
-// another's choices.
+// chance draws only if p is above 0, so that one impairment does not shift another's random
+// choices.
 func chance(random *rand.Rand, p float64) bool { return p > 0 && random.Float64() < p }
 
 func usage(format string, args ...any) error {
 	return fault.New(fault.Usage, "correct the link's description", format, args...)
 }
 
-// checkShare refuses what is no probability.
+// checkShare rejects values that are not probabilities.
 func checkShare(name string, value float64) error {
 	if !(value >= 0 && value <= 1) { // NaN too
 		return usage("%s %v is not between 0 and 1", name, value)
@@ -147,20 +145,20 @@ func checkShare(name string, value float64) error {
 	return nil
 }
 
-// Draft is what a scenario says of one direction's losses.
+// Draft is the scenario's text about one direction's losses.
 type Draft struct {
 	Path     string         // of the keys, for messages: "links[0].loss"
 	Place    yamlfile.Place // of the keys
 	Complain func(at yamlfile.Place, try, format string, args ...any)
 }
 
-// keysOf are one model's keys, as they were read.
+// keysOf holds one model's keys as read.
 type keysOf interface {
 	// read returns the model, or false if the file does not name it; a nil model loses nothing.
 	read(*Draft) (Model, bool)
 }
 
-// Read makes a loss of the keys, and complains of mistakes.
+// Read makes a loss from the keys and reports mistakes.
 func (k *Keys) Read(d *Draft) (out Loss) {
 	given := 0
 	for _, keys := range k.each() {

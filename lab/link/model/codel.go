@@ -4,8 +4,8 @@ package model
 
 import "math"
 
-// maxFrame is a full frame of an MTU of 1500: a queue that holds no more is left alone (RFC 8289
-// section 4.4, RFC 8290).
+// maxFrame is a full frame at an MTU of 1500. CoDel never drops from a queue with no more bytes
+// than this (RFC 8289 section 4.4, RFC 8290).
 const maxFrame = 1514
 
 // codel is the state of RFC 8289 for one queue, times in ns:
@@ -16,14 +16,14 @@ const maxFrame = 1514
 //	           sojourn below target, or one frame left
 type codel struct {
 	target, interval int64
-	above            int64 // when frames will have waited too long for an interval; 0 if they do not
+	above            int64 // end of the first interval above the target; 0 below the target
 	dropping         bool
 	next             int64 // drop
-	count, last      int64 // drops since dropping began, and when it last ended
+	count, last      int64 // drops since dropping began, and count at its last end
 }
 
-// overdue notes how long the frame that is taken out has waited, and says whether the discipline
-// may drop it. left are the octets behind it.
+// overdue updates the state with the queueing time of a dequeued frame, and reports whether the
+// discipline may drop it. left is the number of bytes behind it.
 func (c *codel) overdue(now, waited, left int64) bool {
 	switch {
 	case waited < c.target || left < maxFrame:
@@ -36,17 +36,17 @@ func (c *codel) overdue(now, waited, left int64) bool {
 	return false
 }
 
-// law is when the next drop is due (section 5.4).
+// law returns the time of the next drop (section 5.4).
 func (c *codel) law(t int64) int64 {
 	return t + int64(float64(c.interval)/math.Sqrt(float64(c.count)))
 }
 
-// source is a queue under a codel.
+// source is a queue under CoDel.
 type source struct {
 	queue *list
 }
 
-// take gives the queue's next frame, or nobody, after dropping or marking what is due.
+// take returns the queue's next frame, or nobody, after dropping or marking due frames.
 func (c *codel) take(m *Managed, s source, now int64, mark bool) (slot int32, marked bool) {
 	slot, overdue := c.head(m, s, now)
 	if slot == nobody {
@@ -66,7 +66,7 @@ func (c *codel) take(m *Managed, s source, now int64, mark bool) (slot int32, ma
 		slot, _ = c.head(m, s, now)
 	}
 	c.dropping = true
-	// Soon after the last time the rate of drops goes on where it was (section 5.5).
+	// Soon after the last dropping state the drop rate resumes at its former value (section 5.5).
 	if since := c.count - c.last; since > 1 && now-c.next < 16*c.interval {
 		c.count = since
 	} else {
@@ -77,7 +77,7 @@ func (c *codel) take(m *Managed, s source, now int64, mark bool) (slot int32, ma
 	return slot, marked
 }
 
-// goOn is take while dropping.
+// goOn is take in the dropping state.
 func (c *codel) goOn(m *Managed, s source, now int64, slot int32, overdue, mark bool) (int32, bool) {
 	if !overdue {
 		c.dropping = false
@@ -99,7 +99,7 @@ func (c *codel) goOn(m *Managed, s source, now int64, slot int32, overdue, mark 
 	return slot, false
 }
 
-// head takes the first frame out of the queue.
+// head removes the first frame of the queue.
 func (c *codel) head(m *Managed, s source, now int64) (slot int32, overdue bool) {
 	slot = m.pop(s.queue)
 	if slot == nobody {

@@ -4,7 +4,7 @@ package model
 
 import "encoding/binary"
 
-// packetOf returns what is behind a frame's Ethernet header and VLAN tags, and its EtherType.
+// packetOf returns the packet after a frame's Ethernet header and VLAN tags, and its EtherType.
 func packetOf(frame []byte) (packet []byte, kind uint16) {
 	for offset := 12; len(frame) >= offset+2; offset += tagLength {
 		if kind = binary.BigEndian.Uint16(frame[offset:]); kind != typeVLAN && kind != typeQinQ {
@@ -14,7 +14,7 @@ func packetOf(frame []byte) (packet []byte, kind uint16) {
 	return nil, 0
 }
 
-// ECNCapable says whether MarkCE can mark the frame.
+// ECNCapable reports whether MarkCE can mark the frame.
 func ECNCapable(frame []byte) bool {
 	packet, kind := packetOf(frame)
 	switch {
@@ -26,8 +26,7 @@ func ECNCapable(frame []byte) bool {
 	return false
 }
 
-// FlowHash is a hash of a frame's addresses, protocol and ports; frames of other protocols than IP
-// are one flow.
+// FlowHash hashes a frame's addresses, protocol and ports. All frames without IP are one flow.
 func FlowHash(frame []byte) uint32 {
 	packet, kind := packetOf(frame)
 	h := hash(2166136261)
@@ -37,7 +36,7 @@ func FlowHash(frame []byte) uint32 {
 	case kind == typeIPv4 && len(packet) >= 20:
 		h.add(packet[12:20])
 		protocol = packet[9]
-		if length := int(packet[0]&15) * 4; binary.BigEndian.Uint16(packet[6:])&0x3fff == 0 && len(packet) >= length { // no fragment
+		if length := int(packet[0]&15) * 4; binary.BigEndian.Uint16(packet[6:])&0x3fff == 0 && len(packet) >= length { // not a fragment
 			transport = packet[length:]
 		}
 	case kind == typeIPv6 && len(packet) >= 40:
@@ -62,7 +61,7 @@ func (h *hash) add(octets []byte) {
 	}
 }
 
-// mixed spreads the last octets over the low bits too.
+// mixed spreads the last bytes over the low bits too.
 func (h hash) mixed() uint32 {
 	x := uint32(h)
 	x ^= x >> 16

@@ -11,8 +11,8 @@ import (
 	"weir/lab/link/model"
 )
 
-// ip builds an Ethernet frame with an IPv4 or IPv6 header whose ECN field is ecn, behind the given
-// number of VLAN tags.
+// ip builds an Ethernet frame with the given number of VLAN tags and an IPv4 or IPv6 header with
+// this ECN field.
 func ip(version int, ecn byte, tags int) []byte {
 	frame := make([]byte, 12)
 	for range tags {
@@ -21,7 +21,7 @@ func ip(version int, ecn byte, tags int) []byte {
 	if version == 6 {
 		frame = append(frame, 0x86, 0xdd)
 		header := make([]byte, 40+8)
-		header[0], header[1] = 0x6b, 0x80|ecn<<4|0x5 // traffic class 0xb8|ecn, a flow label behind it
+		header[0], header[1] = 0x6b, 0x80|ecn<<4|0x5 // traffic class 0xb8|ecn, then a flow label
 		return append(frame, header...)
 	}
 	frame = append(frame, 0x08, 0x00)
@@ -30,7 +30,7 @@ func ip(version int, ecn byte, tags int) []byte {
 	return append(frame, header...)
 }
 
-// sum is the ones' complement sum of RFC 1071, added up the long way.
+// sum is the ones' complement sum of RFC 1071, computed word by word.
 func sum(b []byte) uint16 {
 	var total uint32
 	for i := 0; i+1 < len(b); i += 2 {

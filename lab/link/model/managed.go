@@ -10,42 +10,41 @@ import (
 	"weir/lab/link"
 )
 
-// Managed is the bottleneck of a direction whose queue a discipline manages. What becomes of a
-// frame is not known when it arrives, but when its turn comes: frames wait here and are taken out
-// again.
+// Managed is the bottleneck of a direction with a queue discipline. A frame's fate is decided when
+// it is dequeued, not when it arrives:
 //
 //	frame -> Offer -> queues -> Take, when the wire is free -> wire -> loss ... as of any Link
 //
-// It is not safe for concurrent use, and allocates nothing once it is made.
+// It is not safe for concurrent use, and does not allocate after its creation.
 type Managed struct {
 	link       *Link
 	queue      link.Queue
-	octetTime  float64 // ns per octet
-	free       float64 // when the wire will be free, ns
-	octets     int64   // of waiting frames
-	count      int     // of slots that are taken
-	waiting    int     // of frames that wait, those that were dropped left out
+	octetTime  float64 // ns per byte
+	free       float64 // end of the current frame on the wire, ns
+	octets     int64   // bytes of waiting frames
+	count      int     // used slots
+	waiting    int     // waiting frames without dropped ones
 	items      []item
 	vacant     int32 // head of the list of unused items
-	dropped    list  // by the discipline; Take gives them back
+	dropped    list  // by the discipline; Take returns them
 	discipline discipline
 }
 
-// Frame is what a discipline knows of a frame.
+// Frame holds the properties of a frame that a discipline uses.
 type Frame struct {
-	Length int    // octets, Ethernet header included
-	Flow   uint32 // a hash of what tells flows apart
-	ECN    bool   // it can be marked
+	Length int    // bytes, Ethernet header included
+	Flow   uint32 // flow hash
+	ECN    bool   // ECN-capable
 }
 
-// item is a frame that waits. Its place in Managed.items is its slot.
+// item is a waiting frame. Its index in Managed.items is its slot.
 type item struct {
 	Frame
 	arrived int64
 	next    int32
 }
 
-// list is a chain of items, first in, first out; the zero value is not empty: use emptyList.
+// list is a first-in first-out chain of items. The zero value is not valid: use emptyList.
 type list struct {
 	head, tail int32
 	octets     int64
@@ -55,17 +54,16 @@ const nobody = -1
 
 func emptyList() list { return list{head: nobody, tail: nobody} }
 
-// discipline decides which frame is next, and which are dropped.
+// discipline decides about the next frame and about drops.
 type discipline interface {
-	// enqueue takes in a waiting frame, or says that it is dropped. mark asks for a mark.
+	// enqueue adds a waiting frame, or reports that it is dropped. mark requests a mark.
 	enqueue(m *Managed, now int64, slot int32) (mark, kept bool)
-	// dequeue gives the frame whose turn it is, or nobody. It hands those that it drops to
-	// Managed.drop.
+	// dequeue returns the next frame, or nobody. It passes dropped frames to Managed.drop.
 	dequeue(m *Managed, now int64) (slot int32, mark bool)
 }
 
-// Manage returns the bottleneck of a direction whose queue is managed, and nil for others. most is
-// the largest number of frames that can wait.
+// Manage returns the bottleneck of a direction with a queue discipline, and nil for others. most is
+// the maximum number of waiting frames.
 func (l *Link) Manage(most int) *Managed {
 	q := l.direction.Queue
 	if !q.Managed() || l.direction.Rate == 0 {
@@ -88,17 +86,17 @@ func (l *Link) Manage(most int) *Managed {
 	return m
 }
 
-// Backlog is how many octets wait.
+// Backlog is the number of waiting bytes.
 func (m *Managed) Backlog() int64 { return m.octets }
 
-// Waiting is how many frames wait, those that were dropped and not yet taken back included.
+// Waiting is the number of waiting frames, including dropped ones that Take has not returned.
 func (m *Managed) Waiting() int { return m.count }
 
-// Slots is how many frames can wait: the slots of Offer are below it.
+// Slots is the maximum number of waiting frames; Offer's slots are below it.
 func (m *Managed) Slots() int { return len(m.items) }
 
-// Offer puts a frame that arrives at now into the queue. Its slot names it until Take gives it
-// back; without ok it is dropped at once. Arrivals must not run backwards.
+// Offer enqueues a frame that arrives at now. Its slot identifies it until Take returns it; without
+// ok it is dropped at once. now must not decrease.
 func (m *Managed) Offer(now int64, f Frame) (slot int, mark, ok bool) {
 	s := m.vacant
 	if s == nobody || m.full(f.Length) {
@@ -120,7 +118,8 @@ func (m *Managed) Offer(now int64, f Frame) (slot int, mark, ok bool) {
 	return int(s), mark, ok
 }
 
-// full says that a frame would be beyond the queue's limits. FQ-CoDel drops another in its place.
+// full reports whether one more frame exceeds the queue's limits. FQ-CoDel drops another frame
+// instead.
 func (m *Managed) full(length int) bool {
 	if m.queue.Discipline == link.FQCoDel {
 		return false
@@ -128,12 +127,12 @@ func (m *Managed) full(length int) bool {
 	return m.queue.Packets > 0 && m.waiting >= m.queue.Packets || m.queue.Bytes > 0 && m.octets+int64(length) > int64(m.queue.Bytes)
 }
 
-// beyond says that the frames that wait are.
+// beyond reports whether the waiting frames exceed the limits.
 func (m *Managed) beyond() bool {
 	return m.queue.Packets > 0 && m.waiting > m.queue.Packets || m.queue.Bytes > 0 && m.octets > int64(m.queue.Bytes)
 }
 
-// Next is when Take has something to give; math.MaxInt64 if nothing waits.
+// Next is the time of the next frame from Take; math.MaxInt64 if nothing waits.
 func (m *Managed) Next() int64 {
 	switch {
 	case m.dropped.head != nobody:
@@ -144,8 +143,8 @@ func (m *Managed) Next() int64 {
 	return int64(m.free)
 }
 
-// Take gives back the next frame of which it is known by now what becomes of it: one that was
-// dropped, or one that gets onto the wire. Without ok there is none.
+// Take returns the next frame with a fate decided by now: dropped, or on the wire. Without ok there
+// is none.
 func (m *Managed) Take(now int64) (slot int, d Decision, ok bool) {
 	if m.dropped.head == nobody && m.octets > 0 && int64(m.free) <= now {
 		s, mark := m.discipline.dequeue(m, int64(m.free))
@@ -165,13 +164,13 @@ func (m *Managed) Take(now int64) (slot int, d Decision, ok bool) {
 	return int(s), Decision{Fate: QueueDrop}, true
 }
 
-// drop has Take give a frame back as dropped.
+// drop lets Take return a frame as dropped.
 func (m *Managed) drop(slot int32) {
 	m.leave(slot)
 	m.push(&m.dropped, slot)
 }
 
-// leave notes that a frame does not wait any more.
+// leave records that a frame no longer waits.
 func (m *Managed) leave(slot int32) {
 	m.waiting--
 	m.octets -= int64(m.items[slot].Length)
@@ -205,5 +204,5 @@ func (m *Managed) pop(l *list) int32 {
 	return slot
 }
 
-// delay is how long the octets that wait take on the wire.
+// delay is the serialization time of the waiting bytes.
 func (m *Managed) delay() time.Duration { return time.Duration(float64(m.octets) * m.octetTime) }

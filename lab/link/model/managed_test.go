@@ -15,7 +15,7 @@ const (
 	mbit   = 1e6
 	ms     = int64(time.Millisecond)
 	second = int64(time.Second)
-	// serial is how long a frame of maxFrame octets takes at 10 Mbit/s.
+	// serial is the serialization time of maxFrame bytes at 10 Mbit/s.
 	serial = int64((maxFrame + link.FrameOverhead) * 8 * 100)
 )
 
@@ -23,7 +23,7 @@ func managed(q link.Queue) *Managed {
 	return New(link.Direction{Rate: 10 * mbit, Queue: q, Seed: 1}, 20000).Manage(20000)
 }
 
-// load sends frames of some flows to a queue and tells what became of each.
+// load offers frames of some flows to a queue and records the fate of each.
 type load struct {
 	m       *Managed
 	sent    []sent // by slot
@@ -42,7 +42,7 @@ type sent struct {
 type left struct {
 	sent
 	Decision
-	taken int64 // when its turn came
+	taken int64 // time of its dequeue
 }
 
 func newLoad(t *testing.T, m *Managed) *load {
@@ -65,7 +65,7 @@ func (l *load) offer(now int64, flow uint32, ecn bool) {
 
 func (l *load) take(now int64) {
 	for {
-		if next := l.m.Next(); next > math.MinInt64 { // else a drop of the turn before
+		if next := l.m.Next(); next > math.MinInt64 { // otherwise Take returned a drop of the step before
 			l.turn = next
 		}
 		slot, d, ok := l.m.Take(now)
@@ -80,7 +80,7 @@ func (l *load) take(now int64) {
 	}
 }
 
-// finish takes out what is left, and checks that nothing got lost.
+// finish dequeues the rest, and checks that every frame came back.
 func (l *load) finish(offered int) {
 	l.t.Helper()
 	l.take(math.MaxInt64 / 2)
@@ -117,8 +117,8 @@ func TestAnIdleWireDelaysNothing(t *testing.T) {
 	}
 }
 
-// An unresponsive overload: CoDel's first drop comes an interval after the delay has passed the
-// target, and the n-th an interval / sqrt(n) later, by the rate of turns exactly.
+// An unresponsive overload: CoDel's first drop comes an interval after the delay passed the target,
+// and the n-th an interval / sqrt(n) later, exact to one frame time.
 func TestCoDelDropsByItsLaw(t *testing.T) {
 	m := managed(link.Queue{Discipline: link.CoDel, Packets: 10000})
 	l := newLoad(t, m)
@@ -176,18 +176,18 @@ func TestCoDelMarksInPlaceOfDropping(t *testing.T) {
 	}
 }
 
-// A flow that sends little waits for a frame or two, however much another sends, and two greedy
-// ones get the same.
+// A sparse flow waits for a frame or two at any load of another flow, and two greedy flows get
+// equal shares.
 func TestFQCoDelSharesByFlow(t *testing.T) {
 	m := managed(link.Queue{Discipline: link.FQCoDel, Packets: 200})
 	l := newLoad(t, m)
 	n := 0
 	for step := range int64(8000) {
 		at := step * serial / 4
-		l.offer(at, 1, false) // four times the rate
+		l.offer(at, 1, false) // four times the link's rate
 		n++
 		if step%2 == 0 {
-			l.offer(at, 2, false) // twice
+			l.offer(at, 2, false) // twice the link's rate
 			n++
 		}
 		if step%100 == 50 {
@@ -217,7 +217,7 @@ func TestFQCoDelSharesByFlow(t *testing.T) {
 	}
 }
 
-// PIE holds the delay of an overload of half as much again near its target, by dropping a third.
+// PIE keeps the delay near its target under an overload of 50 %, by dropping a third.
 func TestPIEHoldsItsTarget(t *testing.T) {
 	m := managed(link.Queue{Discipline: link.PIE, Packets: 10000})
 	l := newLoad(t, m)
@@ -257,7 +257,7 @@ func TestManagedQueuesHaveLimits(t *testing.T) {
 	}
 }
 
-// Whatever comes, each frame comes back once.
+// Any input: each frame comes back once.
 func TestManagedQueuesLoseNothing(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 99))

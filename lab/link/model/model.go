@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model decides what happens to each frame of an emulated link: when it leaves, whether it
-// is lost, marked, duplicated or damaged. It is pure: time comes in as numbers, chance from a
+// Package model decides the fate of each frame of an emulated link: its departure time, and whether
+// it is lost, marked, duplicated or damaged. It is pure: time is a parameter, chance comes from a
 // seeded generator, nothing is allocated.
 //
-// A frame's departure is known when it arrives, so that a link needs no events of its own:
+// A frame's departure is decided when it arrives, so a link needs no events of its own:
 //
 //	frame -> bottleneck queue (drop at the tail, mark) -> wire at the rate -> loss -> damage -> delay, jitter -> departure
 //	                                                                              \-> a duplicate, with the same departure
 //
 // The queue is virtual. Because it is served at a constant rate in order of arrival, one number
-// describes it: the time at which the wire will be free. A small ring of the waiting frames' sizes
-// makes the limits exact in octets and packets.
+// describes it: the time at which the wire becomes free. A small ring of the waiting frames' sizes
+// makes the limits exact in bytes and packets.
 package model
 
 import (
@@ -22,7 +22,7 @@ import (
 	"weir/lab/link/loss"
 )
 
-// Fate is what becomes of a frame.
+// Fate is the outcome for a frame.
 type Fate uint8
 
 const (
@@ -31,18 +31,18 @@ const (
 	LossDrop
 )
 
-// Decision is what the link does to one frame. At is in the clock of the arrivals, in ns.
+// Decision is the link's decision about one frame. At is in the clock of the arrivals, in ns.
 type Decision struct {
 	Fate      Fate
 	Mark      bool  // set CE if the frame is ECN-capable
 	Duplicate bool  // send it twice at At
-	Damage    bool  // invert the bit Bit behind the Ethernet header
-	Reordered bool  // it was not delayed, so that it may overtake others
-	Bit       int   // 0 is the first bit behind the Ethernet header
+	Damage    bool  // invert the bit Bit after the Ethernet header
+	Reordered bool  // it was not delayed, so it may overtake others
+	Bit       int   // 0 is the first bit after the Ethernet header
 	At        int64 // departure
 }
 
-// ethernetHeader is never damaged: a frame must find its way to show its damage.
+// ethernetHeader is never damaged, because a frame with damaged addresses would not arrive.
 const ethernetHeader = 14
 
 // Link is one direction's state. It is not safe for concurrent use; make one with [New].
@@ -50,16 +50,15 @@ type Link struct {
 	direction link.Direction
 	random    *rand.Rand
 	wire      wire
-	loss      loss.Process // nil: none
+	loss      loss.Process // nil without loss
 	plan      *plan        // nil without a schedule
 	last      int64        // latest departure, for KeepOrder
 
 	delay, jitter float64
 }
 
-// New makes a direction's model. most is the largest number of frames that can wait in its queue:
-// where the direction's own limits allow more, further frames are dropped as if the queue were
-// full.
+// New makes a direction's model. most is the maximum number of waiting frames: beyond it frames are
+// dropped as if the queue were full, even if the direction's own limits allow more.
 func New(d link.Direction, most int) *Link {
 	l := &Link{
 		direction: d,
@@ -75,14 +74,14 @@ func New(d link.Direction, most int) *Link {
 	return l
 }
 
-// Backlog is how many octets of frames wait at the time, the one on the wire not counted.
+// Backlog is the number of waiting bytes at a time, without the frame on the wire.
 func (l *Link) Backlog(now int64) int64 {
 	l.wire.advance(now)
 	return l.wire.octets
 }
 
-// Decide says what happens to a frame of length octets (Ethernet header included, FCS not) that
-// arrives at now. Arrivals must not run backwards.
+// Decide returns the fate of a frame of length bytes (Ethernet header included, FCS not) that
+// arrives at now. now must not decrease.
 func (l *Link) Decide(now int64, length int) Decision {
 	free, mark, queued := l.wire.accept(now, length)
 	if !queued {
@@ -91,7 +90,7 @@ func (l *Link) Decide(now int64, length int) Decision {
 	return l.behind(free, length, mark)
 }
 
-// behind says what happens to a frame whose last octet leaves the wire at free.
+// behind returns the fate of a frame that leaves the wire at free.
 func (l *Link) behind(free int64, length int, mark bool) Decision {
 	losing, delay := l.loss, l.delay
 	if l.plan != nil && l.plan.begun {
@@ -118,11 +117,11 @@ func (l *Link) behind(free int64, length int, mark bool) Decision {
 	return d
 }
 
-// chance draws only where there is something to decide, so that one impairment's seed does not move
-// another's choices.
+// chance draws only if p is above 0, so that one impairment does not shift another's random
+// choices.
 func (l *Link) chance(p float64) bool { return p > 0 && l.random.Float64() < p }
 
-// propagation draws the delay behind the wire, in ns; never negative.
+// propagation draws the delay after the wire, in ns; never negative.
 func (l *Link) propagation(delay float64) int64 {
 	if l.jitter > 0 {
 		delay += l.jitter * l.deviation()
@@ -138,8 +137,8 @@ func (l *Link) deviation() float64 {
 	return Quantile(l.direction.Shape, l.random.Float64())
 }
 
-// Quantile is the value that a share of u of a jitter's draws are below, 0 < u < 1: uniform over
-// ±1, or with mean 0 and standard deviation 1.
+// Quantile is the u-quantile of a jitter shape, 0 < u < 1: uniform over ±1, or with mean 0 and
+// standard deviation 1.
 func Quantile(shape link.JitterShape, u float64) float64 {
 	switch shape {
 	case link.Normal:
@@ -150,9 +149,9 @@ func Quantile(shape link.JitterShape, u float64) float64 {
 	return 2*u - 1
 }
 
-// pareto turns a uniform number in (0, 1] into a Pareto variable of shape 3, moved and scaled to
-// mean 0 and standard deviation 1: for scale 1 its mean is 3/2 and its variance 3/4. Like netem's
-// table it ends at 4 standard deviations.
+// pareto converts a uniform number in (0, 1] to a Pareto variable of shape 3, normalized to mean 0
+// and standard deviation 1: for scale 1 its mean is 3/2 and its variance 3/4. Like netem's table it
+// ends at 4 standard deviations.
 func pareto(uniform float64) float64 {
 	x := 1 / math.Cbrt(uniform)
 	return min(4, (x-1.5)/math.Sqrt(0.75))

@@ -14,7 +14,7 @@ import (
 )
 
 // oracle is the slow, obvious link: a list of waiting frames and a wire, moved on event by event.
-// It counts in whole nanoseconds, so it takes only rates whose octet time is one.
+// It counts whole nanoseconds, so its rates need a whole number of ns per byte.
 type oracle struct {
 	direction link.Direction
 	octet     int64 // ns
@@ -24,7 +24,7 @@ type oracle struct {
 
 type waiting struct {
 	length int
-	left   int64 // when the last octet was on the wire; 0 while it waits
+	left   int64 // end of serialization; 0 while it waits
 }
 
 func (o *oracle) start(f *waiting, at int64) {
@@ -39,7 +39,7 @@ func (o *oracle) waitingOctets() (sum int) {
 	return sum
 }
 
-// arrive returns the frame, whose departure is known once it has left, or nil if it was dropped.
+// arrive returns the frame, with its departure set once it has left, or nil if it was dropped.
 func (o *oracle) arrive(now int64, length int) (f *waiting, marked bool) {
 	for len(o.queue) > 0 && o.busyUntil <= now {
 		o.start(o.queue[0], o.busyUntil)

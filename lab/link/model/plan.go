@@ -10,21 +10,21 @@ import (
 	"weir/lab/link/loss"
 )
 
-// plan is a direction's schedule: what passes in a time is known in advance, so that a frame's
-// departure still is when it arrives. Times are ns, since origin or within a cycle.
+// plan is a direction's schedule. The capacity of any future time is known, so a frame's departure
+// is still decided when it arrives. Times are ns, since origin or within a cycle.
 type plan struct {
 	origin float64
 	begun  bool
 	steps  []planStep
 	length float64 // of a cycle
-	total  float64 // octets on the wire that a cycle lets pass
+	total  float64 // bytes on the wire per cycle
 }
 
 type planStep struct {
 	begin, end float64
 	octets     float64 // per ns
 	delay      float64
-	loss       loss.Process // nil: none
+	loss       loss.Process // nil without loss
 }
 
 func newPlan(d link.Direction) *plan {
@@ -41,26 +41,26 @@ func newPlan(d link.Direction) *plan {
 	return p
 }
 
-// within returns the cycle that a time is in, and the time since its beginning.
+// within returns the cycle of a time, and the time since the cycle's start.
 func (p *plan) within(t float64) (cycles, at float64) {
 	since := max(0, t-p.origin)
 	cycles = math.Floor(since / p.length)
 	return cycles, min(max(0, since-cycles*p.length), p.length)
 }
 
-// index is the step at a time within a cycle.
+// index returns the step at a time within a cycle.
 func (p *plan) index(at float64) int {
 	i := sort.Search(len(p.steps), func(i int) bool { return p.steps[i].end > at })
 	return min(i, len(p.steps)-1)
 }
 
-// step is the one at a time.
+// step returns the step at a time.
 func (p *plan) step(t float64) *planStep {
 	_, at := p.within(t)
 	return &p.steps[p.index(at)]
 }
 
-// finish is when so many octets have passed that begin to at start.
+// finish is the time at which octets bytes have passed from start.
 func (p *plan) finish(start, octets float64) float64 {
 	cycles, at := p.within(start)
 	if whole := math.Floor(octets / p.total); whole > 1 {
@@ -82,7 +82,8 @@ func (p *plan) finish(start, octets float64) float64 {
 	}
 }
 
-// Begin starts the direction's schedule; before, the direction is what it is without one.
+// Begin starts the direction's schedule; before, the direction has its properties without a
+// schedule.
 func (l *Link) Begin(now int64) {
 	if p := l.plan; p != nil {
 		p.origin, p.begun = float64(now), true

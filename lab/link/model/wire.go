@@ -13,10 +13,10 @@ import (
 // The frame on the wire does not wait: limits and the marking threshold count the frames behind it.
 // waiting is a ring of their start times and lengths, oldest first.
 type wire struct {
-	octetTime float64 // ns per octet; 0 is an unlimited rate
+	octetTime float64 // ns per byte; 0 is an unlimited rate
 	limit     link.Queue
-	free      float64 // when the wire will be free, ns
-	octets    int64   // of waiting frames
+	free      float64 // end of the current frame on the wire, ns
+	octets    int64   // bytes of waiting frames
 	waiting   []waiter
 	head      uint32
 	count     uint32
@@ -24,7 +24,7 @@ type wire struct {
 }
 
 type waiter struct {
-	start  int64 // when it gets onto the wire and stops waiting
+	start  int64 // start of its serialization and end of its wait
 	length int32
 }
 
@@ -39,7 +39,7 @@ func newWire(d link.Direction, most int) wire {
 	return w
 }
 
-// advance removes the frames that have got onto the wire by now.
+// advance removes the frames that started serialization by now.
 func (w *wire) advance(now int64) {
 	mask := uint32(len(w.waiting) - 1)
 	for w.count > 0 && w.waiting[w.head&mask].start <= now {
@@ -49,7 +49,8 @@ func (w *wire) advance(now int64) {
 	}
 }
 
-// accept queues a frame and returns when its last octet has left the wire, and whether to mark it.
+// accept queues a frame. It returns the time at which its last byte leaves the wire, and whether to
+// mark it.
 func (w *wire) accept(now int64, length int) (free int64, mark, queued bool) {
 	if w.octetTime == 0 {
 		return now, false, true
@@ -60,8 +61,7 @@ func (w *wire) accept(now int64, length int) (free int64, mark, queued bool) {
 		if w.full(length) {
 			return 0, false, false
 		}
-		// RFC 3168 leaves the threshold to the queue: it is compared with what waits in front of
-		// the frame.
+		// RFC 3168 leaves the threshold to the queue: it applies to the bytes ahead of the frame.
 		mark = w.limit.ECN > 0 && w.octets > int64(w.limit.ECN)
 		mask := uint32(len(w.waiting) - 1)
 		w.waiting[(w.head+w.count)&mask] = waiter{start: int64(start), length: int32(length)}

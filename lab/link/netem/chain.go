@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	noLimit   = 1 << 20 // packets of a netem that is not to drop: those on their way
-	atOnce    = 100e9   // bit/s: a rate that delays nothing, and makes netem keep the order
+	noLimit   = 1 << 20 // packets of a netem without a queue limit: those in flight
+	atOnce    = 100e9   // bit/s: a rate without noticeable delay that makes netem keep the order
 	burstTime = 100 * time.Microsecond
 	headers   = 14 + 2*4 // Ethernet and two VLAN tags
-	tbfLimit  = 1 << 30  // octets, where no limit is asked
+	tbfLimit  = 1 << 30  // bytes, without a requested limit
 )
 
 // chain is one direction of a cable.
 type chain struct {
 	inkernel.Path
 	place  *inkernel.Place
-	spare  string // first device of the spare pair; its peer has a p behind its name
+	spare  string // first device of the spare pair; its peer's name has the suffix p
 	wires  []*wire
 	paced  bool // the spare pair exists
 	queue  int  // index of the spare pair's first device
@@ -34,7 +34,7 @@ type chain struct {
 
 func (c *chain) peer() string { return c.spare + "p" }
 
-// Build works from the far end to the near one, so that no frame finds half a chain.
+// Build starts at the far end, so that no frame finds half a chain.
 func (c *chain) Build() error {
 	if err := c.place.Qdiscs.AddNetem(c.To, tc.Place{}, c.second()); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (c *chain) connect(from, to string) error {
 	return err
 }
 
-// pace makes the spare pair with the bottleneck on it.
+// pace adds the spare pair with the bottleneck on it.
 func (c *chain) pace() error {
 	conn := c.place.Devices
 	end, err := conn.Device(c.From)
@@ -109,14 +109,14 @@ func (c *chain) pace() error {
 	return c.bucket(tc.Place{}, end.MTU, min(queue.Bytes, tbfLimit))
 }
 
-// bucket makes the token bucket that keeps the rate where netem's own does not.
+// bucket adds the token bucket that keeps the rate if netem's own rate cannot.
 func (c *chain) bucket(at tc.Place, mtu int, limit units.ByteSize) error {
 	rate := c.Direction.Rate
 	burst := max(float64(mtu+headers+link.FrameOverhead), float64(rate)/8*burstTime.Seconds())
 	return c.place.Qdiscs.AddTBF(c.spare, at, tc.TBFSpec{Rate: rate, Burst: units.ByteSize(burst), Limit: limit, Overhead: link.FrameOverhead})
 }
 
-// manage makes the token bucket, and the kernel's own discipline as the queue in front of it.
+// manage adds the token bucket with the kernel's own discipline as its queue.
 func (c *chain) manage(mtu int) error {
 	top := tc.Place{Handle: tc.MakeHandle(1, 0)}
 	if err := c.bucket(top, mtu, tbfLimit); err != nil {
@@ -142,24 +142,24 @@ func limit(packets int) int {
 	return min(packets, noLimit-1) + 1
 }
 
-// second is what happens behind the bottleneck.
+// second returns the impairments after the bottleneck.
 func (c *chain) second() tc.NetemSpec {
 	d := c.Direction
 	spec := tc.NetemSpec{
 		Limit: noLimit, Delay: d.Delay, Jitter: d.Jitter, Duplicate: d.Duplicate, Corrupt: d.Corrupt, Seed: d.Seed,
 		Distribution: map[link.JitterShape]tc.Distribution{link.Normal: tc.Normal, link.Pareto: tc.Pareto}[d.Shape],
 	}
-	if d.Delay > 0 { // otherwise there is nobody to overtake
+	if d.Delay > 0 { // without delay no frame can overtake
 		spec.Reorder = d.Reorder
 	}
 	if d.KeepOrder && d.Jitter > 0 {
 		spec.Rate = atOnce
 	}
-	spec.Loss, _ = d.Loss.Netem() // what it cannot do, Check has refused
+	spec.Loss, _ = d.Loss.Netem() // Check has rejected unsupported loss
 	return spec
 }
 
-// remember takes down what the devices have lost before.
+// remember reads the devices' drop counters as a baseline.
 func (c *chain) remember() (err error) {
 	if c.paced {
 		if c.before.spare, err = link.ReadDrops(c.place.Namespace, c.spare); err != nil {
@@ -172,7 +172,7 @@ func (c *chain) remember() (err error) {
 
 func (c *chain) Counters() (link.Counters, error) {
 	var n link.Counters
-	received, err := c.wires[len(c.wires)-1].received() // the wire from the near end was attached last
+	received, err := c.wires[len(c.wires)-1].received() // the program of the near end was attached last
 	if err != nil {
 		return n, err
 	}
@@ -206,8 +206,7 @@ func (c *chain) Counters() (link.Counters, error) {
 	return n, nil
 }
 
-// bottleneck is the outermost qdisc of the spare pair, which counts what its leaf drops, with the
-// leaf's marks.
+// bottleneck returns the outermost qdisc of the spare pair, with its leaf's drops and marks.
 func (c *chain) bottleneck() (top tc.Qdisc, err error) {
 	all, err := c.place.Qdiscs.List(c.spare)
 	if err != nil {
@@ -227,7 +226,7 @@ func (c *chain) bottleneck() (top tc.Qdisc, err error) {
 	return top, nil
 }
 
-// root is the outermost qdisc of a device.
+// root returns the outermost qdisc of a device.
 func (c *chain) root(dev string) (tc.Qdisc, error) {
 	all, err := c.place.Qdiscs.List(dev)
 	if err != nil {
@@ -241,7 +240,7 @@ func (c *chain) root(dev string) (tc.Qdisc, error) {
 	return tc.Qdisc{}, errNoQdisc
 }
 
-// Remove undoes build, as far as it got.
+// Remove undoes Build, including a partial one.
 func (c *chain) Remove() error {
 	for _, w := range c.wires {
 		w.close()

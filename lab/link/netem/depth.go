@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// readPeriod is how often the queues' lengths are read in labs of few links, readMost in those
-	// of many, whose qdiscs are all told at each look.
+	// readPeriod is the period of reading queue lengths in labs of few links, readMost in those of
+	// many: each read dumps all qdiscs.
 	readPeriod, readMost = 20 * time.Millisecond, link.DepthInterval
 	fewDirections        = 32
-	// depthBins is how many intervals of a queue's length are kept: ten minutes.
+	// depthBins bounds the kept intervals of a queue's length: ten minutes.
 	depthBins = 6000
 )
 
-// running are the chains at work, whose queues somebody reads until they are closed.
+// running holds the active chains. A goroutine reads their queues until Close.
 type running struct {
 	*inkernel.Running[*chain]
 	queues        []int // the device of each direction's bottleneck; 0 for none
@@ -61,8 +61,8 @@ func (r *running) Begin() error {
 	return nil
 }
 
-// read takes the queues' lengths until the links are closed. Where a look fails the next one
-// counts: what has happened to the links their counters tell.
+// read reads the queues' lengths until the links are closed. A failed read is skipped; the links'
+// counters report any error.
 func (r *running) read(period time.Duration) {
 	defer close(r.stopped)
 	ticker := time.NewTicker(period)
@@ -79,7 +79,7 @@ func (r *running) read(period time.Duration) {
 	}
 }
 
-// note takes in one look. Intervals without one have what was found before.
+// note records one reading. Intervals without a reading keep the previous value.
 func (r *running) note(all map[int][]tc.Qdisc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func noted(bins []uint32, now int, octets uint32) []uint32 {
 	return bins
 }
 
-// Depths implements [link.Gauging]: the most of what was read in each interval that is over.
+// Depths implements [link.Gauging]: the maximum reading in each completed interval.
 func (r *running) Depths() (all [][2][]uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *running) Depths() (all [][2][]uint32, err error) {
 	return all, nil
 }
 
-// Close ends the reading, and takes the chains away.
+// Close ends the reading and removes the chains.
 func (r *running) Close() error {
 	r.once.Do(func() { close(r.stop) })
 	<-r.stopped

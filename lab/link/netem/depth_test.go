@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Intervals keep the most that was read, and those without a reading what was found before.
+// Intervals keep the maximum reading; those without a reading keep the previous one.
 func TestDepthsOfReadings(t *testing.T) {
 	var bins []uint32
 	for _, read := range []struct {

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netem is a link carrier made of the kernel's own queueing disciplines.
+// Package netem is a link carrier built from the kernel's own qdiscs.
 //
-// Every direction of a cable is a chain inside the carrier's namespace; a small BPF program at a
-// device's ingress moves its frames to the next device's egress, without a bridge and so without
-// addresses being learned or frames eaten:
+// Every direction of a cable is a chain inside the carrier's namespace. A small BPF program at a
+// device's ingress redirects its frames to the next device's egress, without a bridge, which would
+// learn addresses and consume some frames:
 //
 //	end A ingress -> [ spare veth egress: rate and queue ] -> [ its peer's ingress ] -> end B egress: netem
 //
-// The first stage is there only if the direction has a rate: netem's rate where the queue is
-// counted in packets, TBF where it is counted in octets, CAKE where that is asked for, and TBF with
-// the kernel's codel, fq_codel or pie in front of it where one of them manages the queue. The
-// second is netem with loss, damage, duplication, delay and jitter, so that a lost frame has used
-// the bottleneck. Two stages, because one netem counts the frames on their way into its limit, and
-// because one with a rate and jitter never lets frames overtake each other.
+// The first stage exists only if the direction has a rate. It is netem's rate if the queue limit is
+// in packets, TBF if it is in bytes, CAKE if the discipline is cake, and TBF with the kernel's
+// codel, fq_codel or pie as its queue for those disciplines. The second stage is netem with loss,
+// damage, duplication, delay and jitter, so that a lost frame has used the bottleneck. One netem
+// could not do both: it counts frames in flight into its limit, and with a rate and jitter it never
+// lets frames overtake each other.
 //
-// What bites:
-//   - Waiting flows are classes of cake and fq_codel, which come and go.
-//   - TBF takes one frame out of a discipline before it may send it, so that the discipline does
-//     not see that frame wait.
-//   - The queues' lengths are read every 20 ms: a queue that is empty again in between is not seen.
-//   - netem cannot lose every n-th frame, mark by octets that wait, or limit a queue in octets and
-//     packets at once: Check says so.
+// Pitfalls:
+//   - Waiting flows are classes of cake and fq_codel, which appear and disappear.
+//   - TBF dequeues one frame from a discipline before it may send it, so the discipline does not
+//     count that frame's wait.
+//   - Queue lengths are read every 20 ms, which misses shorter queues.
+//   - netem cannot lose every n-th frame, mark by queued bytes, or limit a queue in bytes and
+//     packets at once; Check reports it.
 //   - netem may damage the Ethernet header too; the emulator never does.
 //   - TBF lets a burst of 100 µs, or one frame, pass at once; netem's rate does not.
-//   - Frames that netem reordered or damaged, or cake marked, are not counted: these counters stay
+//   - Frames reordered or damaged by netem, or marked by cake, are not counted: these counters stay
 //     0, and Lateness nil.
-//   - Seeds are honoured from Linux 6.6 on, and repeat choices only for the same sequence of
-//     frames.
+//   - Seeds work from Linux 6.6 on, and repeat choices only for the same sequence of frames.
 package netem
 
 import (
@@ -52,7 +51,7 @@ type Carrier struct{ inkernel.Carrier[*chain] }
 // New returns a carrier.
 func New() *Carrier { return by("") }
 
-// by attaches what brings frames to the next device by hook.
+// by returns a carrier that attaches the redirect programs by hook.
 func by(hook device.Mechanism) *Carrier {
 	return &Carrier{inkernel.Carrier[*chain]{Name: Mechanism, Hook: hook, Beyond: beyond, Ready: link.Silence,
 		New: func(place *inkernel.Place, path inkernel.Path) *chain {
@@ -60,7 +59,7 @@ func by(hook device.Mechanism) *Carrier {
 		}}}
 }
 
-// beyond is what netem cannot do.
+// beyond describes the properties that netem does not support.
 func beyond(d link.Direction) string {
 	_, cannot := d.Loss.Netem()
 	switch {
@@ -80,7 +79,7 @@ func beyond(d link.Direction) string {
 	return ""
 }
 
-// Check refuses what netem cannot do, and a discipline that this kernel lacks.
+// Check rejects unsupported properties, and a discipline that this kernel lacks.
 func (c *Carrier) Check(cable link.Cable) error {
 	if err := c.Carrier.Check(cable); err != nil {
 		return err
@@ -93,7 +92,7 @@ func (c *Carrier) Check(cable link.Cable) error {
 	return nil
 }
 
-// lacking are the kernel's disciplines that have been asked for, and why it has none.
+// lacking caches the kernel's missing disciplines with the error of each probe.
 var lacking sync.Map // link.Discipline to error
 
 func lacks(d link.Discipline) error {

@@ -4,21 +4,20 @@
 //
 // A wire between two devices:
 //
-//   ingress of one device -> count -> egress of the other, through its queueing disciplines
+//   ingress of one device -> count -> egress of the other, through its qdiscs
 //
-// The frame is not looked at: no addresses are learned, none are filtered, tags and types do not
-// matter. A copy goes on, and the frame is given back to who sent it: else a sender on this host
-// would know of what waits in TBF, and TCP would keep that queue to two segments (TCP small queues)
-// that no path's queue tells it of.
+// It does not parse frames: no address is learned or filtered, and tags and types do not matter.
+// The wire carries a copy, and the original is freed at once: otherwise TCP small queues would keep
+// the queue in TBF at two segments of a sender on this host, unlike on a real path.
 
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 
-/* index of the device that frames leave from */
+/* index of the egress device */
 const volatile __u32 target;
 
-/* frames that came in, per processor */
+/* received frames, per CPU */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pcapng writes packet traces in the format of draft-ietf-opsawg-pcapng: what tcpdump and
-// Wireshark read, with a comment for each frame that has something to be said of. It is pure, and
-// appends to memory that the caller has.
+// Package pcapng writes packet traces in the format of draft-ietf-opsawg-pcapng, for tcpdump and
+// Wireshark, with a comment for each frame that has a remark. It is pure, and appends to the
+// caller's memory.
 package pcapng
 
 import "encoding/binary"
@@ -25,17 +25,17 @@ const (
 	optionDropped = 5 // isb_ifdrop
 )
 
-// Overhead is what a frame takes beside its octets and its comment, at most.
+// Overhead is the maximum size of a frame's block beyond its bytes and its comment.
 const Overhead = 32 + 4 + 4 + 4 + 3 + 3
 
 // Header appends the beginning of a trace: a section by program, and an interface for each name, in
-// order from number 0, with times in nanoseconds and at most snap octets of each frame.
+// order from number 0, with times in nanoseconds and at most snap bytes of each frame.
 func Header(to []byte, program string, snap int, names ...string) []byte {
 	to = block(to, sectionHeader, func(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint32(b, byteOrderMagic)
 		b = binary.LittleEndian.AppendUint16(b, 1) // version 1.0
 		b = binary.LittleEndian.AppendUint16(b, 0)
-		b = binary.LittleEndian.AppendUint64(b, ^uint64(0)) // length of the section: not known
+		b = binary.LittleEndian.AppendUint64(b, ^uint64(0)) // unknown length of the section
 		return end(option(b, optionProgram, program))
 	})
 	for _, name := range names {
@@ -50,8 +50,8 @@ func Header(to []byte, program string, snap int, names ...string) []byte {
 	return to
 }
 
-// Frame appends a frame of so many octets, of which content is the beginning, at a time in ns since
-// 1970. An empty comment is none.
+// Frame appends a frame of octets bytes that begins with content, at a time in ns since 1970. An
+// empty comment is left out.
 func Frame(to []byte, number int, at int64, octets int, content []byte, comment string) []byte {
 	first := len(to)
 	to = binary.LittleEndian.AppendUint32(to, enhancedPacket)
@@ -68,7 +68,7 @@ func Frame(to []byte, number int, at int64, octets int, content []byte, comment 
 	return closeBlock(to, first)
 }
 
-// Statistics appends how many frames of an interface are missing in the trace.
+// Statistics appends the number of an interface's frames that are missing in the trace.
 func Statistics(to []byte, number int, at int64, missing uint64) []byte {
 	return block(to, statistics, func(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint32(b, uint32(number))
@@ -100,7 +100,7 @@ func option(to []byte, code uint16, value string) []byte {
 
 func end(to []byte) []byte { return binary.LittleEndian.AppendUint32(to, optionEnd) }
 
-// pad fills up to 32 bits. Blocks begin at a multiple of that.
+// pad fills up to 32 bits: blocks begin at a multiple of that.
 func pad(to []byte) []byte {
 	for len(to)%4 != 0 {
 		to = append(to, 0)

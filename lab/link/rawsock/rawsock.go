@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rawsock sends and receives whole Ethernet frames through AF_PACKET sockets (packet(7)),
-// with the kernel's time of arrival. Calibration and the carriers' tests speak to the ends of links
-// with it.
+// with the kernel's arrival time. Calibration and the carriers' tests use it at the ends of links.
 //
-// What bites: the kernel takes VLAN tags out of arriving frames; Receive puts the outermost one
-// back. Arrivals are stamped with CLOCK_REALTIME, and the very first ones perhaps only when they
-// are read: send something first and wait for it.
+// Pitfalls: the kernel removes VLAN tags from arriving frames; Receive restores the outermost one.
+// Arrivals are stamped with CLOCK_REALTIME, the very first ones perhaps only when they are read:
+// send a frame first and wait for it.
 package rawsock
 
 import (
@@ -27,10 +26,10 @@ import (
 const (
 	// All receives frames of every EtherType.
 	All = unix.ETH_P_ALL
-	// None receives nothing: for a socket that only sends.
+	// None receives nothing: for a send-only socket.
 	None = 0
 
-	receiveBuffer = 128 << 20 // octets: frames may wait until a test has sent its last
+	receiveBuffer = 128 << 20 // bytes: frames wait until a test has sent its last one
 )
 
 // Socket is a raw socket on one device. One goroutine may send while another receives.
@@ -40,7 +39,7 @@ type Socket struct {
 	control []byte
 }
 
-// Open opens a socket on a device that receives frames of one EtherType, whatever their destination
+// Open opens a socket on a device that receives frames of one EtherType, with any destination
 // address.
 func Open(ns *netns.Namespace, dev string, etherType uint16) (*Socket, error) {
 	s := &Socket{fd: -1, control: make([]byte, 256)}
@@ -79,7 +78,7 @@ func (s *Socket) Close() error {
 	return err
 }
 
-// Send sends a frame; while the device's queue is full it waits.
+// Send sends a frame, and waits while the device's queue is full.
 func (s *Socket) Send(ctx context.Context, frame []byte) error {
 	const retry = 20 * time.Microsecond
 	for {
@@ -96,14 +95,13 @@ func (s *Socket) Send(ctx context.Context, frame []byte) error {
 	}
 }
 
-// Pause sleeps more precisely than time.Sleep, whose timers are a millisecond late on many
-// machines.
+// Pause sleeps more precisely than time.Sleep: Go's timers are a millisecond late on many machines.
 func Pause(d time.Duration) {
 	pause := unix.NsecToTimespec(int64(d))
 	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &pause, nil)
 }
 
-// Wait waits until a frame can be read; false means that none came in time.
+// Wait waits until a frame can be read; false means that none came within limit.
 func (s *Socket) Wait(limit time.Duration) (bool, error) {
 	readable := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
 	timeout := unix.NsecToTimespec(int64(limit))
@@ -133,7 +131,7 @@ func (s *Socket) Receive(buffer []byte) (n int, at time.Duration, ok bool, err e
 	return n, at, true, nil
 }
 
-// Now is the clock of arrivals.
+// Now reads the clock of arrivals.
 func Now() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_REALTIME, &now)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command generates flows by programs that people use: a command at one end, and a server
-// for it at the other if it needs one. How they send is their own affair, so their octets are
-// counted where they arrive: at the devices of the host that the data goes to, which takes part in
-// no other flow.
+// Package command generates flows by users' programs: a command at one end, and a server at the
+// other if needed. Any program may send in its own way, so bytes are counted at the devices of the
+// receiving host, which takes part in no other flow.
 //
-// Programs are run by /bin/sh in the host's network namespace, in a folder of their own that goes
-// with the flow, and are ended with all that they started.
+// /bin/sh runs the programs in the host's network namespace, in a folder that exists for the flow.
+// At its end they are killed with all their children.
 package command
 
 import (
@@ -26,11 +25,11 @@ import (
 
 const (
 	shell = "/bin/sh"
-	// sampling is how often octets are read; what arrived at a bin's end is interpolated.
+	// sampling is the period of reading byte counters; bins are interpolated.
 	sampling = 25 * time.Millisecond
-	// lastOctets is how long what a command has sent may be under way when it has ended.
+	// lastOctets is the maximum time that data may be in flight after a command has ended.
 	lastOctets = time.Second
-	// listenWait is how long a server may take until it listens.
+	// listenWait is the maximum time until a server listens.
 	listenWait = 20 * time.Second
 )
 
@@ -42,13 +41,13 @@ var (
 	_ traffic.Preparer  = Generator{}
 )
 
-// Name is "command".
+// Name returns "command".
 func (Generator) Name() string { return "command" }
 
-// plainWord is a command's first word where it is simply a program's or a builtin's name.
+// plainWord matches a command's first word if it is simply the name of a program or builtin.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./+-]+$`)
 
-// Check says whether the shell knows the programs that the flow's lines begin with.
+// Check reports whether the shell finds the programs at the start of the flow's lines.
 func (Generator) Check(f traffic.Flow) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -106,10 +105,10 @@ func (g Generator) Prepare(ctx context.Context, f traffic.Flow, from, to traffic
 	return r, nil
 }
 
-// ready is a flow whose server listens.
+// ready is a flow with a listening server.
 type ready struct {
 	flow          traffic.Flow
-	client, other traffic.Endpoint // where the command runs, and the server
+	client, other traffic.Endpoint // endpoints of the command and of the server
 	receiver      traffic.Endpoint
 	hosts         [2]string // the names of client and other
 	folder        string
@@ -119,7 +118,7 @@ type ready struct {
 	closed        bool
 }
 
-// Close ends what still runs and removes the flow's folder.
+// Close ends the remaining programs and removes the flow's folder.
 func (r *ready) Close() {
 	if r.closed {
 		return
@@ -168,7 +167,7 @@ func (r *ready) Run(ctx context.Context) (traffic.Result, error) {
 	return result, nil
 }
 
-// verdict says why the flow broke off: of a server alone only where the command did not notice.
+// verdict returns the cause of a broken flow. A server's error counts only if the command has none.
 func verdict(command, server error) string {
 	var all []error
 	if command != nil {
@@ -183,8 +182,8 @@ func verdict(command, server error) string {
 	return ""
 }
 
-// follow counts until the command has ended, and what it sent has arrived, or the flow's time is
-// over. It returns how long the command took where it ended by itself, else 0.
+// follow counts until the command has ended and its data have arrived, or the flow's time is over.
+// It returns the command's duration if it ended by itself, else 0.
 func (r *ready) follow(ctx context.Context, count *counter) (took time.Duration, err error) {
 	over := time.NewTimer(r.flow.Duration - time.Since(count.begin))
 	defer over.Stop()

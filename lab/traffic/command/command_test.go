@@ -64,7 +64,7 @@ func act(words []string) error {
 	return c.Close()
 }
 
-// hosts are two that are joined by a veth pair, by version of IP.
+// hosts returns two hosts joined by a veth pair, by IP version.
 func hosts(t *testing.T, family int) (from, to traffic.Endpoint) {
 	t.Helper()
 	left, right := testutil.Namespace(t, "left"), testutil.Namespace(t, "right")
@@ -110,8 +110,8 @@ const octets = 1_000_000
 
 func counted(n uint64) bool { return n >= octets/1000*999 && n <= octets/10*12 }
 
-// What a program sends is counted but for the options of SYNs, and with what a busy machine has TCP
-// send twice.
+// A program's payload is counted exactly, except for SYN options, and for retransmissions on a busy
+// machine.
 func TestOctetsAreCountedAtTheReceiver(t *testing.T) {
 	for _, family := range []int{4, 6} {
 		t.Run(fmt.Sprintf("IPv%d", family), func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestOctetsAreCountedAtTheReceiver(t *testing.T) {
 	}
 }
 
-// A rate that a command finds is a line of its own, and the last counts.
+// A command reports a rate in a line of its own, and the last one counts.
 func TestARateThatACommandFindsIsTold(t *testing.T) {
 	from, to := hosts(t, 4)
 	for line, want := range map[string]units.BitRate{

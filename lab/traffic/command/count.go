@@ -15,20 +15,20 @@ import (
 	"weir/lab/traffic"
 )
 
-// reading is what the devices of a host, lo excepted, have received since the count began.
+// reading is the total received by a host's devices, without lo, since the count began.
 type reading struct {
 	at             time.Duration
 	frames, octets uint64
 }
 
-// counter counts what a host's devices receive.
+// counter counts the bytes that a host's devices receive.
 type counter struct {
 	ns     *netns.Namespace
 	conn   *rtnl.Conn
 	begin  time.Time
 	first  reading
 	before protocols.Counters
-	all    []reading // the first of them is zero
+	all    []reading // the first is zero
 }
 
 func newCounter(ns *netns.Namespace) (*counter, error) {
@@ -71,13 +71,13 @@ func (c *counter) read() error {
 	return nil
 }
 
-// quiet says that nothing came between the last three readings.
+// quiet reports whether nothing arrived between the last three readings.
 func (c *counter) quiet() bool {
 	n := len(c.all)
 	return n >= 3 && c.all[n-1].frames == c.all[n-3].frames
 }
 
-// at is what had come at a time, interpolated between readings.
+// at is the total at a time, interpolated between readings.
 func (c *counter) at(t time.Duration) (frames, octets float64) {
 	before := c.all[0]
 	for _, r := range c.all[1:] {
@@ -97,9 +97,9 @@ const (
 	timestamps  = 12 // of TCP, with padding
 )
 
-// headers is the mean number of octets of headers in a frame: Ethernet's, IP's, and those of the
-// transport by what the host's protocols took. Where both TCP and UDP came, the datagrams are those
-// that its sockets were given.
+// headers is the mean number of header bytes in a frame: Ethernet's, IP's, and the transport's by
+// the host's protocol counters. If both TCP and UDP arrived, the datagrams are those delivered to
+// sockets.
 func (c *counter) headers(f traffic.Flow, frames uint64) (float64, error) {
 	after, err := protocols.Read(c.ns)
 	if err != nil || frames == 0 {
@@ -115,7 +115,7 @@ func (c *counter) headers(f traffic.Flow, frames uint64) (float64, error) {
 	}
 	since := after.Minus(c.before)
 	datagrams := min(frames, since.Sum("Udp.InDatagrams", "Udp6.InDatagrams", "Udp.InErrors", "Udp6.InErrors"))
-	if since["Tcp.InSegs"] == 0 { // what a socket takes as one may have come as several
+	if since["Tcp.InSegs"] == 0 { // a socket may receive several datagrams as one (GRO)
 		datagrams = frames
 	}
 	part := float64(datagrams) / float64(frames)
@@ -123,7 +123,7 @@ func (c *counter) headers(f traffic.Flow, frames uint64) (float64, error) {
 	return etherHeader + ip + part*udpHeader + (1-part)*tcp, nil
 }
 
-// fill enters what was counted: took is how long the command took if it ended by itself.
+// fill stores the counts; took is the command's duration if it ended by itself.
 func (c *counter) fill(result *traffic.Result, f traffic.Flow, took time.Duration) error {
 	last := c.all[len(c.all)-1]
 	header, err := c.headers(f, last.frames)

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// outputKept is how much of what a program prints is kept, the end of it.
+	// outputKept is the maximum size of a program's kept output, from its end.
 	outputKept = 64 << 10
-	// graceTime is what a program has to end after SIGTERM.
+	// graceTime is the time between SIGTERM and SIGKILL.
 	graceTime = time.Second
 )
 
-// program is a shell line at work.
+// program is a running shell line.
 type program struct {
 	began   time.Time
 	output  tail
@@ -42,11 +42,11 @@ type program struct {
 	took    time.Duration
 
 	stopping sync.Once
-	stopped  bool // it had not ended by itself
+	stopped  bool // it was ended before its own end
 }
 
-// start runs a line at an endpoint, in its cgroup if it has one, and knows the lab's hosts by name.
-// It is killed when this process dies: the death signal follows the thread that started it.
+// start runs a line at an endpoint, in its cgroup if it has one, with the lab's host names. It is
+// killed when this process dies: the death signal follows the thread that started it.
 func (r *ready) start(at traffic.Endpoint, line string) *program {
 	p := &program{began: time.Now(), started: make(chan struct{}), done: make(chan struct{})}
 	cmd := exec.Command(shell, "-c", line)
@@ -91,8 +91,8 @@ func (p *program) begin(cmd *exec.Cmd, at traffic.Endpoint) error {
 	return nil
 }
 
-// stop ends the program and its children. It returns the error of one that ended by itself with
-// one.
+// stop ends the program and its children. It returns the error of a program that had failed by
+// itself.
 func (p *program) stop() error {
 	p.stopping.Do(func() {
 		select {
@@ -116,7 +116,7 @@ func (p *program) stop() error {
 	return p.failure()
 }
 
-// failure is the error of a program that ended by itself with one.
+// failure is the error of a program that failed by itself.
 func (p *program) failure() error {
 	var exit *exec.ExitError
 	switch {
@@ -128,7 +128,7 @@ func (p *program) failure() error {
 	return fmt.Errorf("could not be run: %w", p.err)
 }
 
-// report is what became of the program.
+// report describes the program's end.
 func (p *program) report(role, host, line string) traffic.ProgramRun {
 	r := traffic.ProgramRun{Role: role, Host: host, Line: line, Took: p.took, Stopped: p.stopped, Status: -1, Output: p.output.String()}
 	var exit *exec.ExitError
@@ -141,7 +141,7 @@ func (p *program) report(role, host, line string) traffic.ProgramRun {
 	return r
 }
 
-// awaitPort waits until somebody listens on the port, TCP or UDP; 0 waits for nothing.
+// awaitPort waits for a listener on the port, TCP or UDP; port 0 returns at once.
 func (p *program) awaitPort(ctx context.Context, at traffic.Endpoint, port int) error {
 	if port == 0 {
 		return nil
@@ -167,7 +167,7 @@ func (p *program) awaitPort(ctx context.Context, at traffic.Endpoint, port int) 
 	return nil
 }
 
-// listening looks for a listening TCP or a bound UDP socket in the kernel's lists (proc_net_tcp):
+// listening searches the kernel's lists (proc_net_tcp) for a listening TCP or a bound UDP socket:
 // local address:port in hexadecimal, state 0A of TCP.
 func listening(ns *netns.Namespace, port int) bool {
 	suffix, found := fmt.Sprintf(":%04X", port), false
@@ -187,7 +187,7 @@ func listening(ns *netns.Namespace, port int) bool {
 	return found
 }
 
-// tail keeps the end of what is written to it. It is safe for concurrent use.
+// tail keeps the end of the data written to it. It is safe for concurrent use.
 type tail struct {
 	mu   sync.Mutex
 	kept bytes.Buffer // guarded by mu
@@ -209,7 +209,7 @@ func (t *tail) String() string {
 	return strings.ToValidUTF8(t.kept.String(), "\uFFFD")
 }
 
-// lastLine is the last line that says something.
+// lastLine is the last line with text.
 func (t *tail) lastLine() string {
 	lines := strings.FieldsFunc(strings.TrimSpace(t.String()), func(r rune) bool { return r == '\n' || r == '\r' })
 	if len(lines) == 0 {
@@ -218,7 +218,7 @@ func (t *tail) lastLine() string {
 	return lines[len(lines)-1]
 }
 
-// rate is the last that was printed as a line of its own: "rate 5Mbit", or in bit/s, "rate 5e6".
+// rate is the last rate in a line of its own: "rate 5Mbit", or in bit/s, "rate 5e6".
 func (t *tail) rate() (last units.BitRate) {
 	for line := range strings.Lines(t.String()) {
 		text, found := strings.CutPrefix(strings.TrimSpace(line), "rate ")

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package iperf generates flows with iperf3, as a check on Weir's own generator.
+// Package iperf generates flows with iperf3, to check Weir's own generator.
 //
-// iperf3 has a control connection between client and server that takes the same path as the data:
-// at a loss of 10 % it may fail or take many seconds, and the flow is then reported as failed. Its
-// durations are whole seconds, it has no request/response traffic, and it tells neither segments
-// sent nor loss events.
+// iperf3 has a control connection between client and server on the same path as the data: at a loss
+// of 10 % it may fail or take many seconds, and the flow is then reported as failed. Its durations
+// are whole seconds, it has no request/response traffic, and it reports neither segments sent nor
+// loss events.
 //
-// It sets the congestion control behind connect, so each connection begins with its host's default.
-// Where that is BBR, the kernel has marked the socket as paced by then (bbr_init,
-// sk_pacing_status), and does not take that back: a flow that asks for CUBIC is a paced CUBIC,
-// which at 0.4 ms and 1 % loss cost about 15 % of the goodput (docs/results/generators.md). A
-// caller who wants what the flow names gives the sender's namespace a default that does not pace
-// (net.ipv4.tcp_congestion_control), as package run does; reno is allowed in every namespace.
+// It sets the congestion control after connect, so each connection begins with its host's default.
+// If that is BBR, the kernel has already marked the socket as paced (bbr_init, sk_pacing_status)
+// and keeps the mark. A flow with CUBIC is then a paced CUBIC: at 0.4 ms and 1 % loss this cost
+// about 15 % of the goodput (docs/results/generators.md). To avoid it, give the sender's namespace
+// a default that does not pace (net.ipv4.tcp_congestion_control), as package run does; reno is
+// allowed in every namespace.
 package iperf
 
 import (
@@ -31,17 +31,16 @@ import (
 
 const (
 	program = "iperf3"
-	// patience is how much longer than the flow iperf3 may take: its control connection repeats
-	// what a lossy path loses.
+	// patience is the maximum time of iperf3 beyond the flow's: its control connection retransmits
+	// on a lossy path.
 	patience = 20 * time.Second
 	// maxStreams is iperf3's own limit (MAX_STREAMS).
 	maxStreams = 128
-	// portTries is how often another port is tried after one was taken between choosing and using
-	// it.
+	// portTries bounds the tries of other ports after one was taken between choosing and using it.
 	portTries = 3
 )
 
-// errTaken says that another socket got the port first.
+// errTaken reports that another socket got the port first.
 var errTaken = errors.New("port is taken")
 
 // Generator runs iperf3. The zero value is ready and safe for concurrent use.
@@ -49,10 +48,10 @@ type Generator struct{}
 
 var _ traffic.Generator = Generator{}
 
-// Name is "iperf3".
+// Name returns "iperf3".
 func (Generator) Name() string { return program }
 
-// Check says whether iperf3 is installed and can generate the flow.
+// Check reports whether iperf3 is installed and can generate the flow.
 func (Generator) Check(f traffic.Flow) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -69,7 +68,7 @@ func (Generator) Check(f traffic.Flow) error {
 	return nil
 }
 
-// able says what iperf3 cannot do.
+// able rejects flows that iperf3 does not support.
 func able(f traffic.Flow) error {
 	switch {
 	case f.Kind == traffic.Request:
@@ -87,7 +86,7 @@ func able(f traffic.Flow) error {
 }
 
 // Run runs an iperf3 server and client for one flow. An error means that it could not begin, or
-// that ctx has ended it; what iperf3 itself reports as broken is in Result.Failed.
+// that ctx has ended it; iperf3's own errors are in Result.Failed.
 func (g Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.Endpoint) (traffic.Result, error) {
 	result := traffic.Result{Flow: f, Generator: g.Name()}
 	err := g.Check(f)
@@ -99,7 +98,7 @@ func (g Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.End
 		err = nil
 	}
 	if err != nil {
-		if stopped := ctx.Err(); stopped != nil { // whatever of it that has interrupted, the server's start too
+		if stopped := ctx.Err(); stopped != nil { // of any part of it, including the server's start
 			result.Failed, err = "stopped before its end", stopped
 		}
 		return result, fmt.Errorf("flow %s: %w", f.Name, err)
@@ -125,7 +124,7 @@ func run(ctx context.Context, result *traffic.Result, from, to traffic.Endpoint)
 	}
 	client := start(limited, from, clientArguments(f, from, to, port)...)
 	clientErr := client.wait()
-	// A server whose client has gone ends by itself, unless the client never reached it.
+	// A server ends by itself after its client, unless the client never reached it.
 	server.expire(time.Second)
 	serverErr := server.wait()
 	failed := errors.Join(client.read(), server.read())
@@ -134,7 +133,7 @@ func run(ctx context.Context, result *traffic.Result, from, to traffic.Endpoint)
 	return ctx.Err()
 }
 
-// verdict says why the flow broke off: iperf3's own words first.
+// verdict returns the cause of a broken flow: iperf3's own message first.
 func verdict(result *traffic.Result, client, server *process, parse, ended, expired error) string {
 	for _, p := range []*process{client, server} {
 		if p.report != nil && p.report.Error != "" {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// socketBuffer is asked for at UDP sockets, in octets: with iperf3's default, receiver drops
-	// look like loss.
+	// socketBuffer is the requested UDP socket buffer, in bytes: with iperf3's default, receiver
+	// drops look like loss.
 	socketBuffer = 4 << 20
 	interval     = "0.1" // seconds, traffic.RateInterval
 	listenWait   = 5 * time.Second
@@ -50,8 +50,8 @@ func clientArguments(f traffic.Flow, from, to traffic.Endpoint, port int) []stri
 	return args
 }
 
-// allowedBuffer is socketBuffer, or what the host lets sockets have: iperf3 gives up where it gets
-// less than it asks for.
+// allowedBuffer is socketBuffer, or the host's maximum if that is lower: iperf3 fails if it gets
+// less than it requests.
 func allowedBuffer() int {
 	size := socketBuffer
 	for _, name := range []string{"rmem_max", "wmem_max"} {
@@ -66,7 +66,7 @@ func allowedBuffer() int {
 	return size
 }
 
-// freePort finds a TCP port that nothing uses at the endpoint's address.
+// freePort finds an unused TCP port at the endpoint's address.
 func freePort(e traffic.Endpoint) (port int, err error) {
 	err = e.Namespace.Do(func() error {
 		family, sa := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Addr: e.Address.As16()})
@@ -96,12 +96,12 @@ func freePort(e traffic.Endpoint) (port int, err error) {
 	return port, nil
 }
 
-// process is an iperf3 at work.
+// process is a running iperf3.
 type process struct {
 	name           string
 	stdout, stderr bytes.Buffer  // may be read after done is closed
 	done           chan struct{} // closed when it has ended
-	err            error         // how it ended; set before done is closed
+	err            error         // its exit; set before done is closed
 	cancel         context.CancelFunc
 	report         *report
 }
@@ -138,8 +138,8 @@ func runInside(cmd *exec.Cmd, group traffic.Group) error {
 	return cmd.Run()
 }
 
-// wait waits for the end. That iperf3 ended with an error of its own is no error here: its report
-// says more.
+// wait waits for the end. An error exit of iperf3 is no error here, because its report has the
+// details.
 func (p *process) wait() error {
 	<-p.done
 	var exit *exec.ExitError
@@ -166,7 +166,7 @@ func (p *process) stop() {
 	<-p.done
 }
 
-// awaitListening waits until the server listens. One that ends instead tells why.
+// awaitListening waits until the server listens. If it ends instead, it returns the server's error.
 func (p *process) awaitListening(to traffic.Endpoint, port int) error {
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
@@ -188,7 +188,7 @@ func (p *process) awaitListening(to traffic.Endpoint, port int) error {
 	return nil
 }
 
-// listening looks for a listening socket in the kernel's list (proc_net_tcp): local address:port in
+// listening searches the kernel's list (proc_net_tcp) for a listening socket: local address:port in
 // hexadecimal, state 0A.
 func listening(to traffic.Endpoint, port int) bool {
 	file := "/proc/thread-self/net/tcp6"

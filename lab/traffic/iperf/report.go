@@ -13,8 +13,8 @@ import (
 	"weir/record/hist"
 )
 
-// report is the JSON document of an iperf3 client or server, as far as it is used. Numbers are
-// floats because iperf3 writes large counts with an exponent.
+// report is the used part of the JSON document of an iperf3 client or server. Numbers are floats
+// because iperf3 writes large counts with an exponent.
 type report struct {
 	Start struct {
 		Connected []struct {
@@ -37,7 +37,7 @@ type report struct {
 	Error string `json:"error"`
 }
 
-// interim is what one stream did in one interval: octets, times in s, and at the client the TCP
+// interim holds one stream's figures for one interval: bytes, times in s, and at the client the TCP
 // state, RTTs in µs.
 type interim struct {
 	Socket      int     `json:"socket"`
@@ -49,7 +49,7 @@ type interim struct {
 	RTTVar      float64 `json:"rttvar"`
 }
 
-// total is what one stream did in all.
+// total holds one stream's totals.
 type total struct {
 	Socket      int     `json:"socket"`
 	End         float64 `json:"end"`
@@ -69,16 +69,16 @@ func parse(text []byte) (*report, error) {
 	return r, nil
 }
 
-// read parses what the process printed, if anything.
+// read parses the process's output, if any.
 func (p *process) read() (err error) {
-	if p.stdout.Len() > 0 { // otherwise wait has said why
+	if p.stdout.Len() > 0 { // otherwise wait has returned the error
 		p.report, err = parse(p.stdout.Bytes())
 	}
 	return err
 }
 
-// fill takes over both reports, either of which may be missing. Streams are in the order in which
-// the client opened them; the server's are matched by the client's ports.
+// fill merges both reports; either may be missing. Streams are in the order in which the client
+// opened them; the server's are matched by the client's ports.
 func fill(result *traffic.Result, client, server *report) {
 	if client == nil {
 		client = new(report)
@@ -130,7 +130,7 @@ func fillTCP(result *traffic.Result, client, server *report, sockets, accepted m
 	}
 }
 
-// fillDatagrams takes octets from the server's intervals: iperf3 3.12 reports none in its UDP
+// fillDatagrams takes bytes from the server's intervals: iperf3 3.12 reports none in its UDP
 // totals.
 func fillDatagrams(result *traffic.Result, client, server *report, sockets, accepted map[int]int) {
 	for _, s := range client.End.Streams {
@@ -172,8 +172,8 @@ func addReading(s *traffic.Stream, in interim, mss float64, rtt *hist.Histogram)
 	}
 }
 
-// addReceived counts an interval's octets in the bin it began in. iperf3's last interval may lie
-// behind the flow's end.
+// addReceived adds an interval's bytes to the bin of its start. iperf3's last interval may lie
+// after the flow's end.
 func addReceived(s *traffic.Stream, in interim, duration time.Duration) {
 	bins := int((duration + traffic.RateInterval - 1) / traffic.RateInterval)
 	if s.Received == nil {
@@ -187,7 +187,7 @@ func addReceived(s *traffic.Stream, in interim, duration time.Duration) {
 	}
 }
 
-// count turns a number of iperf3 into a count; what is none becomes 0.
+// count converts a number of iperf3 to a count; an invalid one becomes 0.
 func count(v float64) uint64 {
 	if v > 0 && v < math.MaxInt64 {
 		return uint64(math.Round(v))

@@ -11,14 +11,14 @@ import (
 	"weir/record/hist"
 )
 
-// Every datagram begins with a stamp, big-endian: magic (4 octets), zero (4), sequence number (8)
+// Every datagram begins with a stamp, big-endian: magic (4 bytes), zero (4), sequence number (8)
 // from 0, and the time of its send call in ns since the flow began (8).
 const (
 	stampSize  = traffic.MinPayload
 	stampMagic = 0x57656972
 )
 
-// stamp is what a datagram says of itself.
+// stamp is a datagram's stamp.
 type stamp struct {
 	sequence uint64
 	sent     time.Duration // since the flow began
@@ -31,7 +31,7 @@ func (s stamp) put(b []byte) {
 	binary.BigEndian.PutUint64(b[16:], uint64(s.sent))
 }
 
-// readStamp returns a datagram's stamp; ok is false for what is no datagram of a flow.
+// readStamp returns a datagram's stamp; ok is false for foreign datagrams.
 func readStamp(b []byte) (s stamp, ok bool) {
 	if len(b) < stampSize || binary.BigEndian.Uint32(b) != stampMagic || binary.BigEndian.Uint32(b[4:]) != 0 {
 		return s, false
@@ -41,8 +41,8 @@ func readStamp(b []byte) (s stamp, ok bool) {
 	return s, s.sent >= 0
 }
 
-// arrivals tells datagrams apart by their sequence numbers. One goroutine owns it; the atomic
-// fields may be read by others.
+// arrivals distinguishes datagrams by sequence number. One goroutine owns it; others may read the
+// atomic fields.
 type arrivals struct {
 	seen       []uint64 // a bit per sequence number
 	limit      uint64   // sequence numbers lie below
@@ -58,9 +58,9 @@ func newArrivals(limit uint64) arrivals {
 	return arrivals{seen: make([]uint64, (limit+63)/64), limit: limit}
 }
 
-// add takes in a datagram that was read at the time at since the flow began, and says whether it is
-// a new one. A datagram is out of order if a later one came before it (RFC 4737, section 3.3); a
-// copy of one already seen only counts as such.
+// add records a datagram that was read at the time at since the flow began, and reports whether it
+// is new. A datagram is out of order if a later one came before it (RFC 4737, section 3.3); a copy
+// only counts as a duplicate.
 func (a *arrivals) add(s stamp, at time.Duration) bool {
 	if s.sequence >= a.limit {
 		return false

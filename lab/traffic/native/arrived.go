@@ -9,11 +9,11 @@ import (
 	"weir/lab/traffic"
 )
 
-// arrived is how many data segments a receiver's kernel has got over time, in order or not. What an
-// application reads comes in bursts where a segment was missing: nothing while TCP waits for the
-// repair, then at once all that it held back. One goroutine owns it.
+// arrived holds the number of data segments that a receiver's kernel got over time, in order or
+// not. After a loss an application reads bursts: nothing while TCP waits for the retransmission,
+// then all at once. One goroutine owns it.
 type arrived struct {
-	all []arrival // the first of them is zero
+	all []arrival // the first is zero
 }
 
 type arrival struct {
@@ -21,7 +21,7 @@ type arrival struct {
 	segments uint64
 }
 
-// observe takes in one sample of the receiver's. Kernels before 4.6 do not tell.
+// observe adds one sample of the receiver's TCP_INFO. Kernels before 4.6 do not count segments.
 func (a *arrived) observe(at time.Duration, info tcpinfo.Info) {
 	if !info.Has(tcpinfo.DataSegmentsIn) {
 		return
@@ -32,13 +32,13 @@ func (a *arrived) observe(at time.Duration, info tcpinfo.Info) {
 	last := &a.all[len(a.all)-1]
 	segments := last.segments + uint64(info.Data_segs_in-uint32(last.segments)) // the kernel's has 32 bits
 	if n := len(a.all); n >= 2 && last.segments == segments && a.all[n-2].segments == segments {
-		last.at = at // nothing came for longer
+		last.at = at // extends the span without arrivals
 		return
 	}
 	a.all = append(a.all, arrival{at, segments})
 }
 
-// by is how many segments had come by a time, between two samples in proportion.
+// by is the number of segments that had arrived by a time, interpolated between samples.
 func (a *arrived) by(t time.Duration) float64 {
 	if len(a.all) == 0 {
 		return 0
@@ -53,9 +53,9 @@ func (a *arrived) by(t time.Duration) float64 {
 	return float64(before.segments)
 }
 
-// spread divides octets that a receiver has read within so many intervals by when their segments
-// came; nil where that is not known. Segments that came twice or damaged count as others do, which
-// matters where there are many of them at one time alone.
+// spread divides the bytes read in all intervals by the arrival times of their segments; nil if
+// those are unknown. Duplicate and damaged segments count too, which matters only if many occur at
+// once.
 func (a *arrived) spread(octets uint64, intervals int) []uint64 {
 	all := a.by(time.Duration(intervals) * traffic.RateInterval)
 	if all == 0 || intervals == 0 {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// batchSize is how many datagrams one system call moves at most.
+	// batchSize is the maximum number of datagrams per system call.
 	batchSize = 64
-	// shortestNap keeps a fast sender from waking for every datagram: those due meanwhile go out
-	// together.
+	// shortestNap saves a fast sender from waking for every datagram: datagrams due meanwhile are
+	// sent together.
 	shortestNap = 100 * time.Microsecond
-	// longestNap bounds how late a slow sender notices that the flow is over.
+	// longestNap bounds the delay until a slow sender notices the end of the flow.
 	longestNap = 20 * time.Millisecond
 )
 
-// memInfoDrops is the index of the drop counter in the answer to SO_MEMINFO (linux/sock_diag.h).
+// memInfoDrops is the index of the drop counter in SO_MEMINFO (linux/sock_diag.h).
 const memInfoDrops = 8
 
 // message is struct mmsghdr (sendmmsg(2)).
@@ -37,7 +37,7 @@ type batch struct {
 	messages [batchSize]message
 	vectors  [batchSize]unix.Iovec
 	memory   []byte
-	size     int // octets of memory per datagram
+	size     int // bytes of memory per datagram
 }
 
 func newBatch(size int) *batch {
@@ -53,7 +53,7 @@ func newBatch(size int) *batch {
 
 func (b *batch) datagram(i int) []byte { return b.memory[i*b.size : (i+1)*b.size] }
 
-// call runs sendmmsg or recvmmsg for the first n messages and returns how many were moved.
+// call runs sendmmsg or recvmmsg for the first n messages and returns the number of processed ones.
 func (b *batch) call(trap uintptr, fd, n, flags int) (int, error) {
 	moved, _, errno := unix.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(&b.messages)), uintptr(n), uintptr(flags), 0, 0)
 	if errno != 0 {
@@ -62,9 +62,9 @@ func (b *batch) call(trap uintptr, fd, n, flags int) (int, error) {
 	return int(moved), nil
 }
 
-// transmit sends by the schedule until it or the flow ends and returns how many datagrams the
-// kernel took. It sleeps in the kernel on a thread of its own with the finest timer slack: Go's
-// timers are a millisecond late.
+// transmit sends by the schedule until it or the flow ends, and returns the number of datagrams
+// that the kernel accepted. It sleeps in the kernel on its own thread with the finest timer slack:
+// Go's timers are a millisecond late.
 func (d *datagrams) transmit(during context.Context, plan schedule, payload int, begin time.Time) (sent uint64, err error) {
 	result := make(chan error, 1)
 	go func() {
@@ -114,12 +114,12 @@ func nap(d time.Duration) {
 	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // an early return only means another look at the clock
 }
 
-// awaitRoom waits until the path has taken some of what is queued at the socket.
+// awaitRoom waits until the socket's queue has shrunk.
 func awaitRoom(fd int) {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(longestNap/time.Millisecond))
 }
 
-// receive counts datagrams until the socket is interrupted. Only their stamps are copied out of the
+// receive counts datagrams until the socket is interrupted. It copies only their stamps from the
 // kernel.
 func (d *datagrams) receive(begin time.Time) error {
 	in := newBatch(stampSize)

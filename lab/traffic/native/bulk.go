@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// writeSize is what one write call of a bulk sender hands over, in octets.
+	// writeSize is the size of a bulk sender's write, in bytes.
 	writeSize = 256 << 10
-	// readSize is the most that one read call takes out of a receive buffer, in octets.
+	// readSize is the maximum size of a read from a receive buffer, in bytes.
 	readSize = 1 << 20
-	// pacedFor is how much time one write of a rate-limited sender covers.
+	// pacedFor is the time that one write of a rate-limited sender covers.
 	pacedFor = 5 * time.Millisecond
-	// pacedMin keeps a slow sender's writes from becoming tiny segments, in octets.
+	// pacedMin keeps a slow sender's segments from becoming tiny, in bytes.
 	pacedMin = 1448
 )
 
-// blank is the payload of everything sent over TCP. It is never written to.
+// blank is the payload of all TCP traffic. It is never written to.
 var blank = make([]byte, writeSize)
 
 // send writes until the flow is over, the limit is reached or the connection breaks.
@@ -43,7 +43,7 @@ func (s *session) send(c *connection) error {
 	return c.client.finish()
 }
 
-// receive counts what arrives until the sender ends or the flow is over.
+// receive counts bytes until the sender ends or the flow is over.
 func receive(c *connection) error {
 	for {
 		n, err := c.server.discard(readSize)
@@ -56,7 +56,7 @@ func receive(c *connection) error {
 	}
 }
 
-// pacer spreads writes so that they do not exceed a rate on average. The zero rate does not pace.
+// pacer spaces writes so that they do not exceed a rate on average. A rate of zero does not pace.
 type pacer struct {
 	rate units.BitRate
 	due  time.Time
@@ -64,7 +64,7 @@ type pacer struct {
 
 func newPacer(rate units.BitRate, now time.Time) pacer { return pacer{rate: rate, due: now} }
 
-// chunk is how much to write at a time, in octets.
+// chunk is the size of a write, in bytes.
 func (p *pacer) chunk() int {
 	if p.rate == 0 {
 		return writeSize
@@ -73,7 +73,7 @@ func (p *pacer) chunk() int {
 	return int(min(max(octets, pacedMin), writeSize))
 }
 
-// wait waits until n more octets may be written. A sender that was held up may catch up afterwards.
+// wait waits until n more bytes may be written. A delayed sender may catch up afterwards.
 func (p *pacer) wait(done <-chan struct{}, n int) error {
 	if p.rate == 0 {
 		return nil

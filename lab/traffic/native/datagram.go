@@ -21,20 +21,19 @@ import (
 )
 
 const (
-	// receiveBuffer is asked for at datagram receivers, in octets, so that a busy processor does
-	// not look like a lossy path.
+	// receiveBuffer is the requested buffer of datagram receivers, in bytes: drops of a busy CPU
+	// would look like path loss.
 	receiveBuffer = 8 << 20
-	// drainLeast and drainMost bound how long receivers wait for datagrams still under way after
-	// the last was sent.
+	// drainLeast and drainMost bound the wait for datagrams in flight after the last one was sent.
 	drainLeast = 250 * time.Millisecond
 	drainMost  = 2 * time.Second
 )
 
-// datagrams is one stream of a UDP flow, both of its ends.
+// datagrams is one stream of a UDP flow with both of its ends.
 type datagrams struct {
 	client, server *socket
 	target         netip.AddrPort
-	sent           uint64 // the sender's, until it has ended
+	sent           uint64 // the sender owns it until it has ended
 	arrivals       arrivals
 	meter          meter
 	drops          uint64
@@ -117,7 +116,7 @@ func growReceiveBuffer(fd int) error {
 	return nil
 }
 
-// fitsMTU refuses payloads that would be fragmented, and forbids it for later.
+// fitsMTU rejects payloads that would be fragmented, and forbids fragmentation.
 func fitsMTU(fd, payload int, to netip.Addr) error {
 	level, option, discover, header := unix.IPPROTO_IP, unix.IP_MTU, unix.IP_MTU_DISCOVER, 20+8
 	if !to.Unmap().Is4() {
@@ -137,7 +136,7 @@ func fitsMTU(fd, payload int, to netip.Addr) error {
 	return nil
 }
 
-// run sends during the flow and receives until nothing more is under way.
+// run sends during the flow and receives until no datagram is in flight.
 func (d *datagrams) run(ctx, during context.Context, f traffic.Flow, begin time.Time) error {
 	each := f.Rate / units.BitRate(f.Streams)
 	schedule := newSchedule(each, f.Payload, f.Duration)
@@ -158,8 +157,7 @@ func (d *datagrams) run(ctx, during context.Context, f traffic.Flow, begin time.
 	return err
 }
 
-// drain lets the receiver go on until all has arrived, or twice the longest delay seen has passed,
-// and ends it.
+// drain ends the receiver once all datagrams have arrived, or after twice the longest delay seen.
 func (d *datagrams) drain(ctx context.Context, received <-chan error) error {
 	end := time.Now()
 	for ctx.Err() == nil && d.arrivals.count.Load() < d.sent {
@@ -176,8 +174,8 @@ func (d *datagrams) drain(ctx context.Context, received <-chan error) error {
 	return nil
 }
 
-// socketDrops is how many datagrams found the socket's buffer full (SO_MEMINFO, SK_MEMINFO_DROPS in
-// linux/sock_diag.h).
+// socketDrops is the number of datagrams dropped at the socket's full buffer (SO_MEMINFO,
+// SK_MEMINFO_DROPS in linux/sock_diag.h).
 func socketDrops(s *socket) uint64 {
 	var drops uint64
 	_ = s.control(func(fd int) error {

@@ -58,7 +58,7 @@ func TestPayloadAboveTheMTUIsRefused(t *testing.T) {
 	}
 }
 
-// TestLossEqualsTheQueuesDrops overflows a short queue and compares with what tc counts there.
+// TestLossEqualsTheQueuesDrops overflows a short queue and compares with tc's counters.
 func TestLossEqualsTheQueuesDrops(t *testing.T) {
 	tc := testutil.Command(t, "tc")
 	p := newPath(t)
@@ -76,8 +76,8 @@ func TestLossEqualsTheQueuesDrops(t *testing.T) {
 	must(t, json.Unmarshal([]byte(text), &qdiscs))
 	s := r.Streams[0]
 	lost := s.Sent - s.Arrived
-	// Multicast reports of the host itself, a handful after its device has come up, may be dropped
-	// there too.
+	// The queue may also drop a handful of the host's multicast reports after its device has come
+	// up.
 	if len(qdiscs) != 1 || lost == 0 || lost > qdiscs[0].Drops || qdiscs[0].Drops-lost > 5 || s.Duplicates+s.OutOfOrder != 0 {
 		t.Errorf("sent %d, arrived %d, duplicates %d, out of order %d: tc has %+v", s.Sent, s.Arrived, s.Duplicates, s.OutOfOrder, qdiscs)
 	}
@@ -90,8 +90,8 @@ func TestLostDatagramsAreMissed(t *testing.T) {
 	must(t, err)
 	defer d.close()
 	plan := newSchedule(f.Rate, f.Payload, f.Duration)
-	// The receiver waits for sequence numbers that are never sent: as many as the schedule has,
-	// less those sent here.
+	// The receiver waits for sequence numbers that are never sent: the schedule's count less those
+	// sent here.
 	d.arrivals, d.meter = newArrivals(plan.total), newMeter(time.Now(), time.Minute)
 	received := make(chan error, 1)
 	go func() { received <- d.receive(d.meter.begin) }()
@@ -106,8 +106,8 @@ func TestLostDatagramsAreMissed(t *testing.T) {
 	}
 }
 
-// TestArrivalsAgainstAnOracle shuffles, drops and copies datagrams and compares with counts made
-// from the whole list.
+// TestArrivalsAgainstAnOracle shuffles, drops and copies datagrams, and compares with counts over
+// the whole list.
 func TestArrivalsAgainstAnOracle(t *testing.T) {
 	random := testutil.Rand(t)
 	const total = 1000

@@ -13,8 +13,7 @@ import (
 	"weir/lab/traffic"
 )
 
-// TestLossEventsAreTheKernels sends through a short queue that overflows and compares with what
-// iproute2's nstat reads.
+// TestLossEventsAreTheKernels overflows a short queue and compares with iproute2's nstat.
 func TestLossEventsAreTheKernels(t *testing.T) {
 	tc, nstat := testutil.Command(t, "tc"), testutil.Command(t, "nstat")
 	p := newPath(t)
@@ -58,9 +57,9 @@ func TestTallyCountsRecoveriesFromSamples(t *testing.T) {
 		{tcpinfo.Recovery, 1, 0, 1}, // entered
 		{tcpinfo.Recovery, 5, 0, 1}, // still the same one
 		{tcpinfo.Open, 5, 0, 1},
-		{tcpinfo.Open, 7, 0, 2}, // came and went between two samples
-		{tcpinfo.Loss, 8, 1, 2}, // a timeout is no recovery
-		{tcpinfo.Open, 9, 1, 2}, // and its repair is not either
+		{tcpinfo.Open, 7, 0, 2}, // began and ended between two samples
+		{tcpinfo.Loss, 8, 1, 2}, // a timeout is not a recovery
+		{tcpinfo.Open, 9, 1, 2}, // nor is its repair
 		{tcpinfo.Open, 10, 2, 2},
 		{tcpinfo.Disorder, 10, 2, 2},
 	} {

@@ -9,14 +9,14 @@ import (
 	"weir/lab/traffic"
 )
 
-// meter counts what a receiver gets, by intervals of traffic.RateInterval since the flow began. One
+// meter counts received bytes by intervals of traffic.RateInterval since the flow began. One
 // goroutine owns it.
 type meter struct {
 	begin  time.Time
-	length time.Duration // what arrives later is not counted; 0: everything is
+	length time.Duration // later bytes are not counted; 0: all are
 	bins   []uint64
 	total  uint64
-	last   time.Duration // when the latest octet arrived
+	last   time.Duration // arrival of the latest byte
 }
 
 func newMeter(begin time.Time, length time.Duration) meter {
@@ -27,7 +27,7 @@ func newMeter(begin time.Time, length time.Duration) meter {
 	return m
 }
 
-// add counts n octets that have arrived by now, and says whether now still lies within the flow.
+// add counts n bytes that have arrived by now, and reports whether now is within the flow.
 func (m *meter) add(now time.Time, n int) bool {
 	at := now.Sub(m.begin)
 	if m.length > 0 && at >= m.length {

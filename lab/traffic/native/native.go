@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package native is Weir's own traffic generator. Both ends of a flow live in this process, so they
-// need no control connection: the receiver's counts are read directly, and a lossy path delays
-// nothing but the flow itself.
+// need no control connection: the receiver's counts are read directly, and a lossy path delays only
+// the flow itself.
 //
-// A socket stays in the namespace it was made in, so ordinary goroutines do the work. Three things
-// that bite:
+// A socket stays in the namespace in which it was made, so ordinary goroutines do the work.
+// Pitfalls:
 //
-//   - Everything ends at the flow's duration, in whatever state. TCP connections are closed with a
-//     RST, so that the next run finds no retransmissions of this one; frames that a link still
-//     holds arrive and are refused.
-//   - The handshake is part of the flow. Where SYNs are lost, a second or more of the duration
-//     passes before data flow.
-//   - Both ends share the processor with the emulator. Receivers throw payload away inside the
-//     kernel (MSG_TRUNC).
+//   - Every flow ends at its duration, in any state. TCP connections are closed with a RST, so that
+//     the next run sees no retransmissions of this one; frames that a link still holds are rejected
+//     on arrival.
+//   - The handshake is part of the flow. If SYNs are lost, a second or more of the duration passes
+//     before data flow.
+//   - Both ends share the CPUs with the emulator. Receivers discard payload inside the kernel
+//     (MSG_TRUNC).
 package native
 
 import (
@@ -27,9 +27,9 @@ import (
 	"weir/lab/traffic"
 )
 
-// Generator generates flows. Make one with New and use it for all flows of a run: it notices which
-// flows send from one namespace at the same time, on which exact loss events depend. It is safe for
-// concurrent use.
+// Generator generates flows. Make one with New and use it for all flows of a run: exact loss events
+// depend on the flows that send from one namespace at the same time, and the generator records
+// those. It is safe for concurrent use.
 type Generator struct {
 	senders senders
 }
@@ -39,10 +39,10 @@ var _ traffic.Generator = (*Generator)(nil)
 // New returns a generator.
 func New() *Generator { return &Generator{} }
 
-// Name is "weir".
+// Name returns "weir".
 func (g *Generator) Name() string { return "weir" }
 
-// Check validates the flow and says whether this kernel has its congestion control.
+// Check validates the flow and reports whether this kernel has its congestion control.
 func (g *Generator) Check(f traffic.Flow) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (g *Generator) Check(f traffic.Flow) error {
 }
 
 // Run generates one flow. An error means that it could not begin or, with the result so far, that
-// ctx has ended it; what breaks while it runs is in Result.Failed.
+// ctx has ended it; later failures are in Result.Failed.
 func (g *Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.Endpoint) (traffic.Result, error) {
 	result := traffic.Result{Flow: f, Generator: g.Name()}
 	if err := f.Validate(); err != nil {
@@ -87,7 +87,7 @@ func (g *Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.En
 	return result, nil
 }
 
-// within returns the context of a flow that lasts d, or as long as it takes if d is 0.
+// within returns the context of a flow of length d; 0 has no end.
 func within(ctx context.Context, begin time.Time, d time.Duration) (context.Context, context.CancelFunc) {
 	if d == 0 {
 		return context.WithCancel(ctx)
@@ -95,7 +95,7 @@ func within(ctx context.Context, begin time.Time, d time.Duration) (context.Cont
 	return context.WithDeadline(ctx, begin.Add(d))
 }
 
-// summary says what broke: the first error, and how many of the n parts had one.
+// summary returns the first error, and how many of the n parts failed.
 func summary(errs []error) string {
 	joined := errors.Join(errs...)
 	if joined == nil {

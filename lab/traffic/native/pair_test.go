@@ -46,8 +46,7 @@ func newPath(t *testing.T) path {
 	return p
 }
 
-// awaitLink waits until the kernel has noticed that both ends are up: until then it drops what is
-// sent.
+// awaitLink waits until the kernel has noticed that both ends are up; before that it drops packets.
 func awaitLink(t *testing.T, conn *rtnl.Conn, device string) {
 	t.Helper()
 	testutil.Eventually(t, 5*time.Second, device+" running", func() bool {
@@ -71,7 +70,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// inside runs a program in ns and returns what it prints.
+// inside runs a program in ns and returns its output.
 func inside(ns *netns.Namespace, name string, args ...string) (text string, err error) {
 	err = ns.Do(func() error {
 		out, err := exec.Command(name, args...).CombinedOutput()
@@ -89,7 +88,7 @@ func (p path) run(t *testing.T, family int, f traffic.Flow) traffic.Result {
 	must(t, g.Check(f))
 	leaks := leakCheck(t)
 	var result traffic.Result
-	for range 5 { // neighbours are asked for each second, and flows here are shorter
+	for range 5 { // neighbour requests repeat each second, and these flows are shorter
 		var err error
 		result, err = g.Run(context.Background(), f, p.from[family], p.to[family])
 		must(t, err)

@@ -11,9 +11,9 @@ import (
 	"weir/lab/traffic"
 )
 
-// TestNoIntervalHasWhatWasHeldBack loses segments 400 ms from the sender. Until the repair comes
-// the receiver's application reads nothing, then at once what takes the link several intervals; by
-// when its segments came no interval has more than the link carries.
+// TestNoIntervalHasWhatWasHeldBack loses segments 400 ms from the sender. Until the retransmission
+// arrives, the receiver's application reads nothing, then several intervals' worth at once. By
+// segment arrival times no interval exceeds the link's rate.
 func TestNoIntervalHasWhatWasHeldBack(t *testing.T) {
 	const rate = 10e6
 	tc, ethtool := testutil.Command(t, "tc"), testutil.Command(t, "ethtool")
@@ -33,7 +33,7 @@ func TestNoIntervalHasWhatWasHeldBack(t *testing.T) {
 	f := bulk(1)
 	f.Congestion, f.Duration = "reno", 6*time.Second
 	s := p.run(t, 4, f).Streams[0]
-	for tries := 1; s.Retransmits == 0 && tries < 5; tries++ { // chance has lost none
+	for tries := 1; s.Retransmits == 0 && tries < 5; tries++ { // no loss so far
 		s = p.run(t, 4, f).Streams[0]
 	}
 	if s.Retransmits == 0 || s.ReceivedBytes == 0 {

@@ -9,7 +9,7 @@ import (
 	"weir/internal/units"
 )
 
-// schedule says when each datagram of a constant rate is due.
+// schedule gives the due time of each datagram of a constant rate.
 type schedule struct {
 	gap   float64 // ns from one datagram to the next
 	total uint64  // datagrams within the duration
@@ -20,10 +20,10 @@ func newSchedule(rate units.BitRate, payload int, duration time.Duration) schedu
 	return schedule{gap: gap, total: uint64(math.Ceil(float64(duration) / gap))}
 }
 
-// due is when datagram n is to be sent, since the flow began.
+// due is the send time of datagram n since the flow began.
 func (s schedule) due(n uint64) time.Duration { return time.Duration(float64(n) * s.gap) }
 
-// ready is how many datagrams are due by now, the first n of which were sent already.
+// ready is the number of datagrams due by now, after the first n.
 func (s schedule) ready(n uint64, now time.Duration) uint64 {
 	by := min(uint64(float64(now)/s.gap)+1, s.total)
 	if by < n {

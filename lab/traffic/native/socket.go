@@ -17,20 +17,19 @@ import (
 	"weir/lab/traffic"
 )
 
-// socket is a non-blocking socket that waits in Go's poller. It belongs to the namespace it was
-// made in, whichever thread uses it. One goroutine may read, one write and others interrupt or
-// sample it at the same time.
+// socket is a non-blocking socket that waits in Go's poller. It belongs to the namespace in which
+// it was made, on any thread. One goroutine may read, one write, and others interrupt or sample it
+// at the same time.
 type socket struct {
 	file *os.File
 	raw  syscall.RawConn
-	// What discard asks of the kernel and what it got; take is made once, so that reading allocates
-	// nothing.
+	// Request and result of discard; take is made once, so that reading allocates nothing.
 	want, got uintptr
 	failed    unix.Errno
 	take      func(fd uintptr) bool
 }
 
-// options are what a flow asks of its sockets.
+// options are the socket options of a flow.
 type options struct {
 	kind       int // unix.SOCK_STREAM or SOCK_DGRAM
 	congestion string
@@ -79,7 +78,7 @@ func create(at traffic.Endpoint, family, kind int) (fd int, err error) {
 	return fd, err
 }
 
-// adopt takes over a non-blocking descriptor.
+// adopt wraps a non-blocking descriptor.
 func adopt(fd int) (*socket, error) {
 	file := os.NewFile(uintptr(fd), "socket")
 	raw, err := file.SyscallConn()
@@ -107,8 +106,8 @@ func (o options) set(fd, family int) error {
 	return congestion.Set(fd, o.congestion)
 }
 
-// setDSCP sets the upper six bits of the TOS octet or traffic class; TCP keeps the ECN bits below
-// them to itself.
+// setDSCP sets the upper six bits of the TOS byte or traffic class; TCP owns the ECN bits below
+// them.
 func setDSCP(fd, family int, dscp uint8) error {
 	level, option := unix.IPPROTO_IP, unix.IP_TOS
 	if family == unix.AF_INET6 {
@@ -143,7 +142,7 @@ func (s *socket) control(f func(fd int) error) error {
 	return err
 }
 
-// local is the address and port the socket is bound to.
+// local is the socket's bound address and port.
 func (s *socket) local() (netip.AddrPort, error) {
 	var bound netip.AddrPort
 	err := s.control(func(fd int) error {
@@ -157,7 +156,8 @@ func (s *socket) local() (netip.AddrPort, error) {
 	return bound, nil
 }
 
-// connect waits for the handshake. The kernel repeats a lost SYN until the socket is interrupted.
+// connect waits for the handshake. The kernel retransmits a lost SYN until the socket is
+// interrupted.
 func (s *socket) connect(to netip.AddrPort) error {
 	err := s.control(func(fd int) error { return unix.Connect(fd, sockaddr(to)) })
 	if err != nil && err != unix.EINPROGRESS {
@@ -202,7 +202,7 @@ func (s *socket) accept() (*socket, netip.AddrPort, error) {
 	return accepted, addrPort(sa), err
 }
 
-// discard takes up to limit octets of a TCP socket without copying them (MSG_TRUNC, tcp(7)); 0 is
+// discard reads up to limit bytes of a TCP socket without copying them (MSG_TRUNC, tcp(7)); 0 is
 // the end of the stream.
 func (s *socket) discard(limit int) (int, error) {
 	s.want = uintptr(limit)
@@ -216,13 +216,13 @@ func (s *socket) discard(limit int) (int, error) {
 	return int(s.got), nil
 }
 
-// recv tries to discard and says whether there is an outcome, or whether to wait.
+// recv tries to discard. It returns false if the socket must wait.
 func (s *socket) recv(fd uintptr) bool {
 	s.got, _, s.failed = unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&sink)), s.want, unix.MSG_TRUNC, 0, 0)
 	return s.failed != unix.EAGAIN && s.failed != unix.EINTR
 }
 
-// sink is an address to hand to recvfrom; nothing is ever written there.
+// sink is an address for recvfrom; nothing is written there.
 var sink [1]byte
 
 // write sends all of b.
@@ -231,7 +231,7 @@ func (s *socket) write(b []byte) error {
 	return err
 }
 
-// finish sends a FIN behind what was written.
+// finish sends a FIN after the written data.
 func (s *socket) finish() error {
 	return s.control(func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) })
 }
@@ -248,7 +248,7 @@ func (s *socket) info() (info tcpinfo.Info, err error) {
 // interrupt ends every wait on the socket, now and later, with os.ErrDeadlineExceeded.
 func (s *socket) interrupt() { _ = s.file.SetDeadline(time.Unix(1, 0)) }
 
-// abort closes a TCP socket with a RST, so that no unacknowledged data lives on in the kernel.
+// abort closes a TCP socket with a RST, so that the kernel drops unacknowledged data.
 func (s *socket) abort() {
 	_ = s.control(func(fd int) error {
 		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})

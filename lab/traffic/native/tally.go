@@ -11,25 +11,25 @@ import (
 	"weir/record/hist"
 )
 
-// How often a connection's state is read, and which of these become readings of its time series.
+// Periods of reading a connection's state, and of keeping one as a reading of its time series.
 const (
 	samplePeriod  = 10 * time.Millisecond
 	readingPeriod = 50 * time.Millisecond
 )
 
-// tally adds up what the samples of one connection say. One goroutine owns it.
+// tally adds up the samples of one connection. One goroutine owns it.
 type tally struct {
 	latest    tcpinfo.Info
 	repairing bool
-	// recoveries counts fast recoveries as far as the samples show them: an entry into the state
-	// seen, or segments retransmitted between two samples that both lie outside it.
+	// recoveries counts fast recoveries visible in samples: an entry into the state, or segments
+	// retransmitted between two samples outside it.
 	recoveries uint64
 	srtt       time.Duration // sum of the readings'
 	count      uint64
 	readings   []traffic.Reading
 }
 
-// observe takes in one sample.
+// observe adds one sample.
 func (t *tally) observe(info tcpinfo.Info) {
 	grew := info.Total_retrans > t.latest.Total_retrans
 	now := info.Ca_state == tcpinfo.Recovery
@@ -69,10 +69,11 @@ func (t *tally) keep(at time.Duration, rtt *hist.Histogram) {
 	})
 }
 
-// timeouts counts retransmission timeouts that began a repair; kernels before 6.7 do not tell.
+// timeouts counts retransmission timeouts that began a repair; kernels before 6.7 do not report
+// them.
 func (t *tally) timeouts() uint64 { return uint64(t.latest.Total_rto_recoveries) }
 
-// bits turns octets per second into bit/s. The kernel writes all ones for "no limit", which becomes
+// bits converts bytes per second to bit/s. The kernel writes all ones for "no limit", which becomes
 // 0.
 func bits(octets uint64) units.BitRate {
 	if octets >= ^uint64(0)>>3 {
@@ -81,7 +82,7 @@ func bits(octets uint64) units.BitRate {
 	return units.BitRate(octets * 8)
 }
 
-// into adds the connection's figures to its stream's, whose time series is that of its first
+// into adds the connection's figures to its stream's. A stream's time series is that of its first
 // connection.
 func (t *tally) into(s *traffic.Stream) {
 	s.SentSegments += uint64(t.latest.Data_segs_out)

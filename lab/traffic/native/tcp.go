@@ -17,7 +17,7 @@ import (
 )
 
 // session is a TCP flow: a listener at its receiving host and connections from its sending host,
-// all of them made before it begins. Of transfers see [openLoop].
+// all made before it begins. [openLoop] handles transfers.
 type session struct {
 	flow        traffic.Flow
 	begin       time.Time
@@ -25,27 +25,26 @@ type session struct {
 	listener    *socket
 	target      netip.AddrPort
 	connections []*connection
-	rtt         *hist.Histogram // the sampler's, until it has ended
+	rtt         *hist.Histogram // the sampler owns it until it has ended
 
 	mu        sync.Mutex
 	byPort    map[netip.AddrPort]*connection // not yet accepted, by the client's address; guarded by mu
 	exchanges *hist.Histogram                // guarded by mu
 }
 
-// connection is one TCP connection of a session, both of its ends.
+// connection is one TCP connection of a session with both of its ends.
 type connection struct {
 	stream   int
 	client   *socket
 	local    netip.AddrPort // the client's
 	server   *socket        // set before accepted is closed
 	accepted chan struct{}  // closed once the listener has the connection
-	// over ends every wait on the connection: with the flow, or by stop when one of its ends has
-	// broken off.
+	// over ends every wait on the connection: with the flow, or by stop when an end has failed.
 	over  context.Context
 	stop  context.CancelFunc
-	meter meter   // the receiving goroutine's
-	tally tally   // the sampler's
-	came  arrived // the sampler's, of what bulk flows receive
+	meter meter   // owned by the receiving goroutine
+	tally tally   // owned by the sampler
+	came  arrived // owned by the sampler, for receivers of bulk flows
 }
 
 // runTCP runs a bulk or request flow and fills in result.
@@ -113,7 +112,7 @@ func (s *session) add(stream int, from traffic.Endpoint, o options) error {
 	return nil
 }
 
-// run moves the data until the flow is over and returns what broke, by connection.
+// run moves the data until the flow is over and returns the errors, by connection.
 func (s *session) run(ctx context.Context) []error {
 	s.begin = time.Now()
 	ctx, cancel := within(ctx, s.begin, s.flow.Duration)
@@ -142,8 +141,8 @@ func (s *session) run(ctx context.Context) []error {
 	return errs
 }
 
-// work connects and moves data in both ends' goroutines. An end that breaks off stops the other;
-// the error returned is the one that came of itself.
+// work connects and moves data in both ends' goroutines. An end that fails stops the other; the
+// first cause is returned.
 func (s *session) work(c *connection) error {
 	defer c.stop()
 	if err := c.client.connect(s.target); err != nil {
@@ -188,8 +187,8 @@ func awaitAccept(c *connection) error {
 	}
 }
 
-// accept hands arriving connections to those who wait for them, until the listener is interrupted
-// or breaks.
+// accept passes new connections to their waiting senders, until the listener is interrupted or
+// fails.
 func (s *session) accept() error {
 	for {
 		server, peer, err := s.listener.accept()
@@ -223,7 +222,7 @@ func (s *session) interrupt(c *connection) {
 	}
 }
 
-// close resets every connection and frees the sockets, once nothing uses them any more.
+// close resets every connection and closes the sockets after their last use.
 func (s *session) close() {
 	s.listener.close()
 	for _, c := range s.connections {

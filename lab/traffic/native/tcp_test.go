@@ -67,7 +67,7 @@ func TestByteLimitArrivesWhole(t *testing.T) {
 		if s.ReceivedBytes != uint64(f.Bytes) || s.Finished <= 0 || sum(s.Received) != s.ReceivedBytes {
 			t.Errorf("stream %d: %d octets received of %d, finished after %s", i, s.ReceivedBytes, f.Bytes, s.Finished)
 		}
-		// The sender's count of acknowledged octets includes SYN and FIN; the last reading may be
+		// The sender's count of acknowledged bytes includes SYN and FIN; the last reading may be
 		// earlier than the end.
 		if n := len(s.Readings); n == 0 || s.Readings[n-1].BytesAcked > uint64(f.Bytes)+2 {
 			t.Errorf("stream %d: %d readings; acknowledged more than was sent", i, n)
@@ -99,8 +99,8 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	defer s.close()
 	must(t, errors.Join(s.run(context.Background())...))
 	server := s.connections[0].server
-	// The end of the run interrupts the socket, from goroutines of its own and once or twice: what
-	// was interrupted is measured anew.
+	// The end of the run interrupts the socket from its own goroutines, once or twice; an
+	// interrupted measurement is repeated.
 	var allocations float64
 	testutil.Eventually(t, 10*time.Second, "reads behind the end of the stream", func() bool {
 		must(t, server.file.SetDeadline(time.Time{}))
@@ -268,7 +268,7 @@ func TestRequestExchangesAreCounted(t *testing.T) {
 			octets := r.Streams[0].ReceivedBytes + r.Streams[1].ReceivedBytes
 			larger := uint64(max(sizes.request, sizes.response))
 			complete := r.Exchanges.Count() * larger
-			// Beyond the complete exchanges, each of the six connections has at most one under way.
+			// Beyond the complete exchanges, each of the six connections has at most one in flight.
 			if complete == 0 || octets < complete || octets > complete+6*larger {
 				t.Errorf("%d exchanges of %d octets, %d octets received", r.Exchanges.Count(), larger, octets)
 			}

@@ -21,23 +21,23 @@ import (
 	"weir/record/hist"
 )
 
-// longestBacklog is how many connections may wait to be accepted.
+// longestBacklog is the listener's backlog of connections.
 const longestBacklog = 4096
 
-// openLoop is a flow of transfers: each opens a connection of its own when it is due, whatever
-// became of those before. Of its session it uses the listener and what belongs to one connection.
+// openLoop is a flow of transfers: each opens its own connection when it is due, independently of
+// earlier ones. It uses its session's listener and the methods for one connection.
 type openLoop struct {
 	session
 	from   traffic.Endpoint
 	plan   []workload.Arrival
 	cancel context.CancelFunc // ends the flow
 
-	meter    meter          // guarded by mu, as are those below
-	stream   traffic.Stream // of all connections that have ended
+	meter    meter          // guarded by mu, like the fields below
+	stream   traffic.Stream // sum over all ended connections
 	srtt     time.Duration  // sum of the round-trip times in rtt
 	timeouts uint64
 	control  string // congestion control of the first connection
-	failed   error  // what broke off first
+	failed   error  // first failure
 }
 
 // runTransfers runs a flow of transfers and fills in result.
@@ -66,8 +66,8 @@ func (g *Generator) runTransfers(ctx context.Context, result *traffic.Result, fr
 	return nil
 }
 
-// run begins every transfer when it is due, waits for the flow's end and returns those that have
-// begun.
+// run begins every transfer when it is due, waits for the flow's end and returns the transfers that
+// have begun.
 func (l *openLoop) run(ctx context.Context) []traffic.Transfer {
 	l.begin = time.Now()
 	l.meter = newMeter(l.begin, l.flow.Duration)
@@ -76,7 +76,7 @@ func (l *openLoop) run(ctx context.Context) []traffic.Transfer {
 	defer context.AfterFunc(ctx, l.listener.interrupt)()
 	var accepting, moving sync.WaitGroup
 	accepting.Go(func() { l.broke(l.accept()) })
-	begun := make([]traffic.Transfer, 0, len(l.plan)) // never grown: transfers have a pointer each
+	begun := make([]traffic.Transfer, 0, len(l.plan)) // never grown: each transfer has a pointer into it
 	for _, arrival := range l.plan {
 		c, err := l.next(ctx)
 		if err != nil {
@@ -94,7 +94,7 @@ func (l *openLoop) run(ctx context.Context) []traffic.Transfer {
 	<-ctx.Done()
 	moving.Wait()
 	accepting.Wait()
-	if n := len(begun); n < len(l.plan) && l.plan[n].At < l.flow.Duration-traffic.LateMost {
+	if n := len(begun); n < len(l.plan) && l.plan[n].At < l.flow.Duration-traffic.MaxLate {
 		l.broke(fmt.Errorf("%d of %d transfers began before the flow's end: this machine had no time for more", n, len(l.plan)))
 	}
 	return begun
@@ -139,7 +139,7 @@ func (l *openLoop) move(c *connection, transfer *traffic.Transfer) {
 	l.broke(err)
 }
 
-// carry connects and moves the octets in both ends' goroutines.
+// carry connects and moves the data in both ends' goroutines.
 func (l *openLoop) carry(c *connection, transfer *traffic.Transfer) error {
 	defer c.stop()
 	if err := c.client.connect(l.target); err != nil {
@@ -166,7 +166,7 @@ func (l *openLoop) carry(c *connection, transfer *traffic.Transfer) error {
 	return farErr
 }
 
-// give sends the octets and a FIN, and waits for the receiver's.
+// give sends the data and a FIN, and waits for the receiver's FIN.
 func give(s *socket, octets uint64) error {
 	if err := writeAll(s, octets); err != nil {
 		return err
@@ -177,7 +177,7 @@ func give(s *socket, octets uint64) error {
 	return awaitEnd(s)
 }
 
-// take reads the octets, notes how long they have taken, and answers the sender's FIN.
+// take reads the data, records their time, and answers the sender's FIN.
 func (l *openLoop) take(s *socket, transfer *traffic.Transfer) error {
 	if err := readAll(s, transfer.Octets, l.count); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (l *openLoop) take(s *socket, transfer *traffic.Transfer) error {
 	return s.finish()
 }
 
-// awaitEnd waits for the end of what the other side sends.
+// awaitEnd waits for the end of the other side's data.
 func awaitEnd(s *socket) error {
 	n, err := s.discard(1)
 	if err == nil && n > 0 {
@@ -204,7 +204,7 @@ func (l *openLoop) count(now time.Time, n int) bool {
 	return l.meter.add(now, n)
 }
 
-// account takes in what TCP says of the connection at its end.
+// account adds the connection's final TCP_INFO.
 func (l *openLoop) account(c *connection) {
 	info, err := c.client.info()
 	if err != nil {
@@ -221,7 +221,7 @@ func (l *openLoop) account(c *connection) {
 	}
 }
 
-// release frees the connection: a complete one after its handshake of FINs, any other with a RST.
+// release closes the connection: a complete one after its handshake of FINs, any other with a RST.
 func (l *openLoop) release(c *connection, complete bool) {
 	c.stop()
 	l.mu.Lock()
@@ -239,7 +239,7 @@ func (l *openLoop) release(c *connection, complete bool) {
 	}
 }
 
-// broke ends the flow for an error that is not its own end.
+// broke ends the flow with an error.
 func (l *openLoop) broke(err error) {
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		return

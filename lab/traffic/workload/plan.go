@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// Load is an open loop of transfers: they begin at random, whatever became of those before.
+// Load is an open loop of transfers: they begin at random, independently of earlier ones.
 type Load struct {
 	Sizes     Sizes
 	PerSecond float64       // mean number of transfers that begin in a second (a Poisson process)
-	Drain     time.Duration // at the end, in which none begins
+	Drain     time.Duration // time at the end in which no transfer begins
 	Seed      uint64
 	Path      Path
 }
 
-// Arrival is a transfer that is due.
+// Arrival is a due transfer.
 type Arrival struct {
 	At     time.Duration // since the flow's beginning
 	Octets uint64
 }
 
-// Plan returns the transfers of a flow of a length, in order of time. Gaps and sizes are drawn from
-// a sequence each: loads of one seed with other rates or sizes have the same draws, in the same
-// order.
+// Plan returns the transfers of a flow of a length, in order of time. Gaps and sizes come from
+// separate random sequences: loads of one seed with other rates or sizes have the same draws, in
+// the same order.
 func (l Load) Plan(length time.Duration) (all []Arrival) {
 	gaps, sizes := rand.New(rand.NewPCG(l.Seed, 0x67617073)), rand.New(rand.NewPCG(l.Seed, 0x73697a65))
 	end := (length - l.Drain).Seconds()
@@ -44,7 +44,7 @@ func (l Load) Expected(length time.Duration) float64 {
 	return l.PerSecond * max(0, length-l.Drain).Seconds()
 }
 
-// String says what the load is: "web-search up to 5 MB, mean 1.08 MB, 3.2/s".
+// String describes the load: "web-search up to 5 MB, mean 1.08 MB, 3.2/s".
 func (l Load) String() string {
 	text := l.Sizes.Name
 	if l.Sizes.Most > 0 {
@@ -53,7 +53,7 @@ func (l Load) String() string {
 	return fmt.Sprintf("%s, mean %s, %.3g/s", text, Octets(l.Sizes.Mean()), l.PerSecond)
 }
 
-// Octets writes a size.
+// Octets formats a size.
 func Octets(n float64) string {
 	for _, unit := range []struct {
 		size float64
@@ -72,11 +72,11 @@ type Class struct {
 	Above, Most uint64 // octets
 }
 
-// Classes are the ranges that studies of flow completion times tell apart (Alizadeh et al.,
-// pFabric, SIGCOMM 2013).
+// Classes are the ranges common in studies of flow completion times (Alizadeh et al., pFabric,
+// SIGCOMM 2013).
 func Classes() []Class {
 	return []Class{{"small", 0, 100_000}, {"middle", 100_000, 10_000_000}, {"large", 10_000_000, math.MaxUint64}}
 }
 
-// Has says whether a size is in the class.
+// Has reports whether a size is in the class.
 func (c Class) Has(octets uint64) bool { return octets > c.Above && octets <= c.Most }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// mostPoints is more than any published distribution has.
-const mostPoints = 10_000
+// maxPoints is more than any published distribution has.
+const maxPoints = 10_000
 
-// Read reads a distribution from a text with a point per line: octets, then the share of transfers
-// that have so many at most, with spaces, a tab or a comma between them. Both rise, and the last
-// share is 1. What follows a # is a remark.
+// Read reads a distribution with a point per line: bytes, then the share of transfers of at most
+// that size, separated by spaces, a tab or a comma. Both increase, and the last share is 1. Text
+// after a # is a comment.
 func Read(name, text string) (Sizes, error) {
 	s := Sizes{Name: name}
 	for i, line := range strings.Split(text, "\n") {
@@ -64,10 +64,10 @@ func readPoint(fields []string) (p Point, err error) {
 	return p, nil
 }
 
-// follows says whether a point may be the next.
+// follows reports whether a point may be the next.
 func (s Sizes) follows(p Point) error {
-	if len(s.Points) == mostPoints {
-		return fmt.Errorf("more than %d points", mostPoints)
+	if len(s.Points) == maxPoints {
+		return fmt.Errorf("more than %d points", maxPoints)
 	}
 	if len(s.Points) == 0 {
 		return nil

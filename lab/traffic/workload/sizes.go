@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload draws what an open loop of transfers is made of: when each begins, and how many
-// octets it has. It is pure; one seed always gives the same.
+// Package workload draws the start and the size of each transfer of an open loop. It is pure; one
+// seed always gives the same transfers.
 package workload
 
 import (
@@ -12,28 +12,28 @@ import (
 	"weir/internal/units"
 )
 
-// Point is a point of a cumulative distribution: this share of the transfers has so many octets at
-// most.
+// Point is a point of a cumulative distribution: this share of the transfers has at most so many
+// bytes.
 type Point struct {
 	Octets float64
 	Share  float64
 }
 
-// Sizes is a distribution of sizes. Between two points of it sizes are uniform, as in the field's
+// Sizes is a distribution of sizes. Sizes between two points are uniform, as in the field's
 // simulations; the first point's share has that point's size.
 type Sizes struct {
-	Name   string // as a report has it
+	Name   string // for reports
 	Points []Point
-	// Most is the largest size, in octets: what would be larger has it. 0 is none.
+	// Most caps the size, in bytes; 0 does not.
 	Most units.ByteSize
 }
 
-// Fixed is the one size for all.
+// Fixed gives all transfers one size.
 func Fixed(size units.ByteSize) Sizes {
 	return Sizes{Name: Octets(float64(size)), Points: []Point{{float64(size), 1}}}
 }
 
-// Quantile is the size that a share of the transfers does not exceed, in whole octets and at least
+// Quantile is the size that a share of the transfers does not exceed, in whole bytes and at least
 // 1. The share is from 0 to 1.
 func (s Sizes) Quantile(share float64) uint64 {
 	octets := s.whole(share)
@@ -43,7 +43,7 @@ func (s Sizes) Quantile(share float64) uint64 {
 	return uint64(max(1, math.Round(octets)))
 }
 
-// whole is the size without Most.
+// whole is the quantile without Most.
 func (s Sizes) whole(share float64) float64 {
 	i := sort.Search(len(s.Points), func(i int) bool { return s.Points[i].Share >= share })
 	switch {
@@ -56,7 +56,7 @@ func (s Sizes) whole(share float64) float64 {
 	return low.Octets + (high.Octets-low.Octets)*(share-low.Share)/(high.Share-low.Share)
 }
 
-// Mean is the mean size in octets.
+// Mean is the mean size in bytes.
 func (s Sizes) Mean() float64 {
 	sum := s.Points[0].Share * s.cut(s.Points[0].Octets)
 	for i := 1; i < len(s.Points); i++ {
@@ -65,7 +65,7 @@ func (s Sizes) Mean() float64 {
 	return sum
 }
 
-// between is what the sizes between two points add to the mean.
+// between is the contribution of the sizes between two points to the mean.
 func (s Sizes) between(low, high Point) float64 {
 	share, most := high.Share-low.Share, float64(s.Most)
 	if s.Most == 0 || high.Octets <= most {
@@ -85,7 +85,7 @@ func (s Sizes) cut(octets float64) float64 {
 	return octets
 }
 
-// Cut is the share of transfers that Most makes smaller, and the mean size without it in octets.
+// Cut is the share of transfers that Most caps, and the mean size in bytes without it.
 func (s Sizes) Cut() (share, mean float64) {
 	free := s
 	free.Most = 0
@@ -95,7 +95,7 @@ func (s Sizes) Cut() (share, mean float64) {
 	return 1 - s.below(float64(s.Most)), free.Mean()
 }
 
-// below is the share of transfers that have so many octets at most.
+// below is the share of transfers of at most octets bytes.
 func (s Sizes) below(octets float64) float64 {
 	i, _ := slices.BinarySearchFunc(s.Points, octets, func(p Point, octets float64) int {
 		if p.Octets <= octets {
