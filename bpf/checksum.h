@@ -2,11 +2,12 @@
 /*
  * The Internet checksum (RFC 1071): ones' complement sums of 16-bit words, read as numbers in
  * network order. A checksum is htons(~fold(sum)).
- *
- * Include it after linux/types.h.
  */
 #ifndef WEIR_CHECKSUM_H
 #define WEIR_CHECKSUM_H
+
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
 
 /* checksum_fold - folds a sum to 16 bits. */
 static __always_inline __u32 checksum_fold(__u32 sum)

@@ -25,7 +25,7 @@ import (
 	"weir/kernel/rtnl"
 	"weir/kernel/testutil"
 	"weir/kernel/testutil/headers"
-	"weir/modules/ioam"
+	"weir/modules/ioam/node"
 	"weir/record"
 	"weir/record/bundle"
 )
@@ -73,7 +73,7 @@ func ioamHosts(t *testing.T) (hosts [2]*netns.Namespace, grounds [2]ground) {
 // whileRead does something while another one reads the records.
 func (g ground) whileRead(t *testing.T, do func()) {
 	t.Helper()
-	reader, err := ioam.OpenRecords(filepath.Join(g.Pins, ioam.Module{}.Name()))
+	reader, err := node.OpenRecords(filepath.Join(g.Pins, node.Name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func TestCommandGroupsAreIndependent(t *testing.T) {
 // be tested anywhere.
 var pure = []string{
 	"weir/record", "weir/record/hist", "weir/record/stats", "weir/lab/scenario", "weir/lab/expect", "weir/lab/predict", "weir/lab/link/model",
-	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/core/policy", "weir/modules/ioam/codec", "weir/modules/ioam/collect", "weir/modules/ioam/evidence",
+	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/core/policy", "weir/modules/ioam/codec", "weir/modules/ioam/collect", "weir/modules/ioam/evidence", "weir/modules/ioam/proof",
 	"weir/modules/offload/state", "weir/modules/offload/plan", "weir/modules/offload/simulate",
 }
 

@@ -8,7 +8,7 @@ import (
 	"weir/lab/domain"
 	"weir/lab/run"
 	"weir/lab/scenario"
-	"weir/modules/ioam"
+	"weir/modules/ioam/node"
 	"weir/record"
 	"weir/record/hist"
 	"weir/record/summary"
@@ -53,7 +53,7 @@ func nodeSamples(a attempt, s domain.Status) []record.Sample {
 
 // edgeSamples returns the figures of all flows with edge-to-edge options that end at a node.
 func edgeSamples(a attempt, s domain.Status) []record.Sample {
-	var sum ioam.Edge
+	var sum node.Edge
 	var delay float64
 	for _, e := range s.Edges {
 		sum.Packets, sum.Lost, sum.Reordered = sum.Packets+e.Packets, sum.Lost+e.Lost, sum.Reordered+e.Reordered

@@ -16,21 +16,21 @@ import (
 	"weir/kernel/probe"
 	"weir/lab/scenario"
 	"weir/lab/topology"
-	"weir/modules/ioam"
 	"weir/modules/ioam/collect"
+	"weir/modules/ioam/node"
 )
 
 // Domain holds the active nodes of a cell; nil has none. It is not safe for concurrent use.
 type Domain struct {
-	nodes []*node
+	nodes []*member
 }
 
-type node struct {
+type member struct {
 	name     string
-	attached *ioam.Attached
+	attached *node.Attached
 	reading  *reading // nil without a reader
-	before   ioam.Counts
-	edges    []ioam.Edge // counters at Begin
+	before   node.Counts
+	edges    []node.Edge // counters at Begin
 }
 
 // Check reports whether this kernel supports the nodes of a cell. It changes nothing.
@@ -73,11 +73,11 @@ func (d *Domain) attach(n scenario.Node, built *topology.Topology) error {
 		}
 		return link
 	}
-	attached, err := ioam.Attach(built.Nodes[n.Name], n.IOAM.Setup, device)
+	attached, err := n.IOAM.Setup.Attach(built.Nodes[n.Name], device)
 	if err != nil {
 		return err
 	}
-	one := &node{name: n.Name, attached: attached}
+	one := &member{name: n.Name, attached: attached}
 	d.nodes = append(d.nodes, one)
 	if n.IOAM.Collect && n.IOAM.Setup.Removes() {
 		one.reading, err = read(attached)
@@ -88,9 +88,9 @@ func (d *Domain) attach(n scenario.Node, built *topology.Topology) error {
 // Status holds the counters and collected data of a node between Begin and End.
 type Status struct {
 	Node      string
-	Counts    ioam.Counts
+	Counts    node.Counts
 	Collected *collect.Summary // nil without a reader
-	Edges     []ioam.Edge      // flows with edge-to-edge options that end here
+	Edges     []node.Edge      // flows with edge-to-edge options that end here
 }
 
 // Begin starts the measurement interval that End ends.
@@ -129,7 +129,7 @@ func (d *Domain) End() ([]Status, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node %s: %w", n.name, err)
 		}
-		s := Status{Node: n.name, Counts: now.Minus(n.before), Edges: ioam.EdgesSince(n.edges, edges)}
+		s := Status{Node: n.name, Counts: now.Minus(n.before), Edges: node.EdgesSince(n.edges, edges)}
 		if n.reading != nil {
 			if s.Collected, err = n.reading.take(); err != nil {
 				return nil, fmt.Errorf("node %s: %w", n.name, err)
@@ -142,7 +142,7 @@ func (d *Domain) End() ([]Status, error) {
 
 // Counts returns a node's counters since Attach. The second result is false if the name is not a
 // node.
-func (d *Domain) Counts(name string) (c ioam.Counts, is bool, err error) {
+func (d *Domain) Counts(name string) (c node.Counts, is bool, err error) {
 	if d == nil {
 		return c, false, nil
 	}

@@ -5,20 +5,20 @@ package domain
 import (
 	"errors"
 
-	"weir/modules/ioam"
 	"weir/modules/ioam/collect"
+	"weir/modules/ioam/node"
 )
 
 // reading adds up the records of a node in its own goroutine, between read and close.
 type reading struct {
-	records *ioam.Reader
+	records *node.Reader
 	asked   chan chan *collect.Summary // answered after the last record is read
 	stop    chan struct{}
 	ended   chan struct{}
 	failed  error // set before the goroutine ends
 }
 
-func read(a *ioam.Attached) (*reading, error) {
+func read(a *node.Attached) (*reading, error) {
 	records, err := a.Records()
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (r *reading) run() {
 	for {
 		is, err := r.records.Next(&record)
 		switch {
-		case errors.Is(err, ioam.ErrRecord): // not a record of this lab's nodes; no other counter has it
+		case errors.Is(err, node.ErrRecord): // not a record of this lab's nodes; no other counter has it
 			continue
 		case err != nil:
 			r.failed = err

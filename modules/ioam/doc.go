@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ioam is in situ OAM for IPv6 on a stock kernel: BPF programs at the devices of a host
-// make it a node of an IOAM domain, which puts options into packets of scopes, records its data in
-// those of others, and takes them out where the domain ends. modules/ioam/codec reads and writes
-// the options, modules/ioam/collect what the data plane tells.
+// Package ioam is the policy module for in situ OAM (IOAM) of IPv6: the keys of policies and
+// scenarios. Package node makes a host a node of an IOAM domain, package codec reads and writes the
+// options, and packages collect and evidence aggregate exported records.
 package ioam

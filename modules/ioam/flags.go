@@ -7,24 +7,19 @@ import (
 	"math"
 	"net/netip"
 
-	"github.com/cilium/ebpf"
-
-	"weir/internal/units"
 	"weir/internal/yamlfile"
-	"weir/kernel/ethtool"
 	"weir/modules/ioam/codec"
+	"weir/modules/ioam/node"
 )
 
 const (
-	// defaultShare is the N of RFC 9322 section 4.1.1, which recommends more than leastShare.
+	// defaultShare is the N of RFC 9322 section 4.1.1, which recommends more than minShare.
 	defaultShare = 200
-	leastShare   = 100
-	// assumedRate is the rate of interfaces with unknown speed.
-	assumedRate units.BitRate = 100_000_000
+	minShare     = 100
 )
 
-// readFlags reads the keys for the flags Loopback and Active.
-func readFlags(d draft, fields yamlfile.Fields, keys *NodeKeys, n *Node) {
+// readFlags validates the keys for the flags Loopback and Active.
+func readFlags(d draft, fields yamlfile.Fields, keys *NodeKeys, n *node.Node) {
 	n.FlagShare = uint32(keys.FlagShare.or(defaultShare))
 	if share := keys.FlagShare.or(defaultShare); share < 2 || share > math.MaxUint32 {
 		d.ComplainAt(fields.At("flag_share"), "", "ioam.flag_share: %d is no part of an interface: give more than 100, at least 2", share)
@@ -40,7 +35,7 @@ func readFlags(d draft, fields yamlfile.Fields, keys *NodeKeys, n *Node) {
 	n.Address = address
 }
 
-// addressOf reads an address that other nodes reach.
+// addressOf parses a global unicast IPv6 address.
 func addressOf(text string) (netip.Addr, error) {
 	address, err := netip.ParseAddr(text)
 	if err != nil || !address.Is6() || address.Is4In6() || address.Zone() != "" || !address.IsGlobalUnicast() {
@@ -50,7 +45,7 @@ func addressOf(text string) (netip.Addr, error) {
 }
 
 // flags returns the flags of a scope's traces.
-func (k *EncapsulationKeys) flags(options []Option, namespaces map[uint16]Namespace) (flags codec.Flags, err error) {
+func (k *EncapsulationKeys) flags(options []node.Option, namespaces map[uint16]node.Namespace) (flags codec.Flags, err error) {
 	traces := 0
 	for _, o := range options {
 		if o.Type == codec.PreallocatedTrace {
@@ -73,26 +68,4 @@ func (k *EncapsulationKeys) flags(options []Option, namespaces map[uint16]Namesp
 		return 0, fmt.Errorf("loopback: namespace %d has no loopback, so this node would not recognize returning packets: set loopback: true there", options[0].Namespace)
 	}
 	return flags | codec.Loopback, nil
-}
-
-// flagged returns the bytes per second that each CPU may flag or send back.
-func (p *hostPlane) flagged(there []place, n Node) (uint32, error) {
-	least := units.BitRate(0)
-	for _, i := range there {
-		if !i.Ingress && !i.Egress {
-			continue
-		}
-		rate, err := ethtool.Speed(p.ns, i.Device.Name)
-		if err != nil {
-			return 0, err
-		}
-		if rate == 0 {
-			rate = assumedRate
-		}
-		if least == 0 || rate < least {
-			least = rate
-		}
-	}
-	octets := uint64(least) / 8 / uint64(max(n.FlagShare, 2)) / uint64(ebpf.MustPossibleCPU())
-	return uint32(min(octets, math.MaxUint32)), nil
 }

@@ -7,31 +7,32 @@ import (
 
 	"weir/internal/yamlfile"
 	"weir/modules/ioam/codec"
+	"weir/modules/ioam/node"
 )
 
 // identify rejects invalid node ids of a width: all ones means none (RFC 9197 section 4.4.2), and 0
 // is the id of a node without one in traces.
 func identify(d draft, at yamlfile.Place, name string, n uint64, bits int) {
-	most := uint64(1)<<bits - 2
+	highest := uint64(1)<<bits - 2
 	switch {
 	case n>>bits != 0:
 		within(d, at, name, n, bits)
 	case n == 0:
-		d.ComplainAt(at, tryID(most), "ioam.%s: 0 is the id of a node without one in traces", name)
-	case n > most:
-		d.ComplainAt(at, tryID(most), "ioam.%s: %#x, all ones, says that the id is not known", name, n)
+		d.ComplainAt(at, tryID(highest), "ioam.%s: 0 is the id of a node without one in traces", name)
+	case n > highest:
+		d.ComplainAt(at, tryID(highest), "ioam.%s: %#x, all ones, says that the id is not known", name, n)
 	}
 }
 
-func tryID(most uint64) string { return fmt.Sprintf("give a number from 1 to %#x", most) }
+func tryID(highest uint64) string { return fmt.Sprintf("give a number from 1 to %#x", highest) }
 
 const tryDistinct = "give each interface of the node an id of its own, or none"
 
 // interfaces collects the interfaces of a node, and rejects ambiguous ids. Interfaces without id
 // are not recorded.
-type interfaces []Interface
+type interfaces []node.Interface
 
-func (all *interfaces) add(d draft, i Interface, keys *interfaceKeys) {
+func (all *interfaces) add(d draft, i node.Interface, keys *interfaceKeys) {
 	for _, other := range *all {
 		switch {
 		case i.ID != codec.None16 && i.ID == other.ID:

@@ -9,16 +9,17 @@ import (
 
 	"weir/core/policy"
 	"weir/internal/yamlfile"
+	"weir/modules/ioam/node"
 )
 
-const key = "ioam"
+const key = node.Name
 
 // scopeKeys holds the keys of a scope for IOAM.
 type scopeKeys struct {
 	IOAM *encapsulationKeys `yaml:"ioam" doc:"IOAM options that are put into its packets where they leave by an interface with the role egress."`
 }
 
-// sectionKeys are the section of the file.
+// sectionKeys holds the section of a policy.
 type sectionKeys struct {
 	IOAM *nodeKeys `yaml:"ioam" doc:"This host as a node of an IOAM domain."`
 }
@@ -29,13 +30,13 @@ type nodeKeys struct {
 	socketKeys
 }
 
-// socketKeys are of sockets of the host, which the lab leaves alone.
+// socketKeys holds the keys for sockets of the host, which a scenario does not have.
 type socketKeys struct {
 	SocketContext bool    `yaml:"socket_context" doc:"Take W3C trace contexts that applications give their sockets, by a socket option, and have traces carry them."`
 	ContextSchema *number `yaml:"context_schema" doc:"Schema id of opaque state that is such a context, 24 bits; 0x573343 if left out. The same in the whole domain."`
 }
 
-// NodeKeys describe a node: in the section of a policy, and in other files that have nodes.
+// NodeKeys describes a node, in the section of a policy and in scenarios.
 type NodeKeys struct {
 	Node         number                       `yaml:"node,required" doc:"Id of the node, 1 to 0xfffffe."`
 	Wide         *number                      `yaml:"wide" doc:"Its wide id, 1 to 0xfffffffffffffe; the id if left out."`
@@ -99,7 +100,7 @@ type optionKeys struct {
 // number is a whole number, decimal or hexadecimal as in 0x1f.
 type number uint64
 
-// UnmarshalText reads it.
+// UnmarshalText parses the number.
 func (n *number) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 64)
 	if err != nil {
@@ -110,10 +111,10 @@ func (n *number) UnmarshalText(text []byte) error {
 }
 
 func grammar() policy.Grammar {
-	return policy.Grammar{Module: moduleName, Scope: scopeKeys{}, Section: sectionKeys{}, Treats: []string{key}, Read: read, Warn: warn}
+	return policy.Grammar{Module: node.Name, Scope: scopeKeys{}, Section: sectionKeys{}, Treats: []string{key}, Read: read, Warn: warn}
 }
 
-// or is a number that may be left out.
+// or returns the number, or a default without one.
 func (n *number) or(otherwise uint64) uint64 {
 	if n == nil {
 		return otherwise

@@ -5,21 +5,22 @@ package ioam
 import (
 	"weir/core/module"
 	"weir/core/policy"
+	"weir/modules/ioam/node"
 )
 
 // Module is the policy module for IOAM: the section ioam, and the key ioam of scopes. The zero
 // value is ready to use.
 type Module struct{}
 
-// Name is "ioam".
-func (Module) Name() string { return moduleName }
+// Name returns "ioam".
+func (Module) Name() string { return node.Name }
 
-// Grammar is the section and the key of a scope.
+// Grammar returns the keys of the section and of scopes.
 func (Module) Grammar() policy.Grammar { return grammar() }
 
 // Decode reads a Treatment from JSON.
 func (Module) Decode(text []byte) (policy.Treatment, error) {
-	return policy.DecodeTreatment[Treatment]("IOAM treatment", text)
+	return policy.DecodeTreatment[node.Treatment]("IOAM treatment", text)
 }
 
 // Mechanism describes the encapsulation of a scope, or the node.
@@ -33,12 +34,15 @@ func (Module) Mechanism(b module.Bound) string {
 	return "a BPF program at egress of devices"
 }
 
-// Plane is the pinned data plane of a host.
-func (Module) Plane(h module.Host) module.Plane { return &hostPlane{host: h} }
+// Plane returns the pinned data plane of a host.
+func (Module) Plane(h module.Host) module.Plane { return node.NewPlane(h) }
+
+// Columns declares the values of Report.
+func (Module) Columns() module.Columns { return node.Columns() }
 
 // Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {
-	return []module.Capability{{Name: moduleName, Mechanisms: []module.Mechanism{
+	return []module.Capability{{Name: node.Name, Mechanisms: []module.Mechanism{
 		{Name: "BPF programs at TCX", Features: []string{"hooks/tcx", "bpf maps/ringbuf", "bpf maps/lpm_trie", "bpf maps/sk_storage"}},
 		{Name: "BPF programs at clsact", Features: []string{"qdiscs/clsact", "classifiers/bpf", "bpf maps/ringbuf", "bpf maps/lpm_trie", "bpf maps/sk_storage"}},
 	}}}

@@ -12,12 +12,13 @@ import (
 	"weir/internal/nearest"
 	"weir/internal/yamlfile"
 	"weir/modules/ioam/codec"
+	"weir/modules/ioam/node"
 )
 
-// read makes treatments of a file's keys.
+// read converts the keys of a file to treatments.
 func read(d *policy.Draft) {
 	section, _ := d.Section.(*sectionKeys)
-	namespaces := map[uint16]Namespace{}
+	namespaces := map[uint16]node.Namespace{}
 	if section != nil && section.IOAM != nil {
 		readNode(reading{d, policy.IsDevice}, section.IOAM.Fields, &section.IOAM.NodeKeys, section.IOAM.socketKeys, namespaces)
 	}
@@ -39,10 +40,10 @@ func read(d *policy.Draft) {
 			d.Complain(s, key, "%v", err)
 		} else if e.Tunnel.IsValid() && section.IOAM.Address == "" {
 			d.Complain(s, key, "tunnel: packets come from the node's address: give ioam.address")
-		} else if err := carrierFits(e, section.IOAM.SocketContext, namespaces); err != nil {
+		} else if err := node.CheckCarrier(e, section.IOAM.SocketContext, namespaces); err != nil {
 			d.Complain(s, key, "with the context of a socket (ioam.socket_context): %v", err)
 		} else {
-			d.Treat(s, &Treatment{Encapsulation: e})
+			d.Treat(s, &node.Treatment{Encapsulation: e})
 		}
 	}
 }
@@ -66,15 +67,15 @@ func within(d draft, at yamlfile.Place, name string, n uint64, bits int) {
 	}
 }
 
-func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, sockets socketKeys, namespaces map[uint16]Namespace) {
-	n := Node{ID: uint32(keys.Node), Wide: keys.Wide.or(uint64(keys.Node)), Clock: keys.Timestamps, Postcards: uint32(keys.Postcards.or(1000))}
+func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, sockets socketKeys, namespaces map[uint16]node.Namespace) {
+	n := node.Node{ID: uint32(keys.Node), Wide: keys.Wide.or(uint64(keys.Node)), Clock: keys.Timestamps, Postcards: uint32(keys.Postcards.or(1000))}
 	identify(d, fields.At("node"), "node", uint64(keys.Node), 24)
 	if keys.Wide != nil {
 		identify(d, fields.At("wide"), "wide", n.Wide, 56)
 	}
 	within(d, fields.At("postcards"), "postcards", keys.Postcards.or(0), 32)
-	if n.Flows = uint32(keys.Flows.or(0)); keys.Flows != nil && (*keys.Flows < 1 || *keys.Flows > mostFlows) {
-		d.ComplainAt(fields.At("flows"), "", "ioam.flows: %d is not 1 to %d", *keys.Flows, mostFlows)
+	if n.Flows = uint32(keys.Flows.or(0)); keys.Flows != nil && (*keys.Flows < 1 || *keys.Flows > node.MaxFlows) {
+		d.ComplainAt(fields.At("flows"), "", "ioam.node.Flows: %d is not 1 to %d", *keys.Flows, node.MaxFlows)
 	}
 	if n.Clock == "" {
 		n.Clock = "posix"
@@ -84,12 +85,12 @@ func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, sockets socketK
 	if s := sockets.ContextSchema; s != nil && (*s == 0 || *s >= codec.None24) {
 		d.ComplainAt(fields.At("context_schema"), tryID(codec.None24-1), "ioam.context_schema: %#x is no schema", uint64(*s))
 	}
-	d.Declare("ioam node", fields, &Treatment{Node: &n})
+	d.Declare("ioam node", fields, &node.Treatment{Node: &n})
 	var all interfaces
 	for _, e := range keys.Interfaces {
 		if i, ok := readInterface(d, e.Key, e.Value); ok {
 			all.add(d, i, e.Value)
-			d.Declare("ioam interface "+i.Name, e.Value.Fields, &Treatment{Interface: &i})
+			d.Declare("ioam interface "+i.Name, e.Value.Fields, &node.Treatment{Interface: &i})
 		}
 	}
 	own, ends := map[uint16]bool{}, false
@@ -103,28 +104,28 @@ func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, sockets socketK
 		if ns.Loopback && !n.Address.IsValid() {
 			d.ComplainAt(e.Value.At("loopback"), "", "ioam.namespaces.%d.loopback: copies come from the node's address: give ioam.address", id)
 		}
-		if ns.Schema == n.schema() {
+		if ns.Schema == n.Schema() {
 			d.ComplainAt(e.Value.At("schema"), "", "ioam.namespaces.%d.schema: %#x is that of contexts of sockets: give another one, or ioam.context_schema", id, ns.Schema)
 		}
 		own[ns.ID], namespaces[ns.ID], ends = true, ns, ends || ns.Remove
-		d.Declare(fmt.Sprintf("ioam namespace %d", ns.ID), e.Value.Fields, &Treatment{Namespace: &ns})
+		d.Declare(fmt.Sprintf("ioam namespace %d", ns.ID), e.Value.Fields, &node.Treatment{Namespace: &ns})
 	}
 	if n.TraceContext && !ends {
 		d.ComplainAt(fields.At("trace_context"), "", "ioam.trace_context: no namespace ends here: give one remove: true")
 	}
 	if !own[0] { // every node has it (RFC 9197 section 4.3)
-		ns := Namespace{Data: codec.None32, Wide: codec.None64, Schema: codec.None24}
+		ns := node.Namespace{Data: codec.None32, Wide: codec.None64, Schema: codec.None24}
 		namespaces[0] = ns
-		d.Declare("ioam namespace 0", fields, &Treatment{Namespace: &ns})
+		d.Declare("ioam namespace 0", fields, &node.Treatment{Namespace: &ns})
 	}
 }
 
-func readInterface(d reading, name yamlfile.Text, keys *interfaceKeys) (Interface, bool) {
+func readInterface(d reading, name yamlfile.Text, keys *interfaceKeys) (node.Interface, bool) {
 	if keys == nil || !d.isInterface(name.Value) {
 		d.ComplainAt(name.Place, "", "ioam.interfaces: %q is no device name, or nothing is said of it: write NAME: {id: 1, roles: [ingress, egress]}", name.Value)
-		return Interface{}, false
+		return node.Interface{}, false
 	}
-	i := Interface{Name: name.Value, ID: uint16(keys.ID.or(codec.None16)), Wide: uint32(keys.Wide.or(keys.ID.or(codec.None32))), Reserve: keys.Reserve}
+	i := node.Interface{Name: name.Value, ID: uint16(keys.ID.or(codec.None16)), Wide: uint32(keys.Wide.or(keys.ID.or(codec.None32))), Reserve: keys.Reserve}
 	within(d, keys.At("id"), "interfaces."+i.Name+".id", keys.ID.or(0), 16)
 	within(d, keys.At("wide"), "interfaces."+i.Name+".wide", keys.Wide.or(0), 32)
 	for _, role := range keys.Roles {
@@ -140,14 +141,14 @@ func readInterface(d reading, name yamlfile.Text, keys *interfaceKeys) (Interfac
 	return i, true
 }
 
-func readNamespace(d draft, id uint16, keys *namespaceKeys) Namespace {
-	ns := Namespace{ID: id, Data: uint32(keys.Data.or(codec.None32)), Wide: keys.Wide.or(codec.None64), Schema: uint32(keys.Schema.or(codec.None24)),
+func readNamespace(d draft, id uint16, keys *namespaceKeys) node.Namespace {
+	ns := node.Namespace{ID: id, Data: uint32(keys.Data.or(codec.None32)), Wide: keys.Wide.or(codec.None64), Schema: uint32(keys.Schema.or(codec.None24)),
 		Remove: keys.Remove, Strict: keys.Strict, ProofFile: keys.Proof, Loopback: keys.Loopback}
 	path := fmt.Sprintf("namespaces.%d.", id)
 	within(d, keys.At("data"), path+"data", keys.Data.or(0), 32)
 	within(d, keys.At("schema"), path+"schema", keys.Schema.or(0), 24)
-	if ns.State = []byte(keys.State); len(ns.State) > stateOctets {
-		d.ComplainAt(keys.At("state"), "", "ioam.%sstate: it is %d octets long, and %d fit", path, len(ns.State), stateOctets)
+	if ns.State = []byte(keys.State); len(ns.State) > node.MaxState {
+		d.ComplainAt(keys.At("state"), "", "ioam.%sstate: it is %d octets long, and %d fit", path, len(ns.State), node.MaxState)
 		ns.State = nil
 	}
 	for len(ns.State)%4 != 0 {
@@ -162,7 +163,7 @@ func readNamespace(d draft, id uint16, keys *namespaceKeys) Namespace {
 	return ns
 }
 
-// fieldNames are the words for fields of a trace.
+// fieldNames maps names to fields of a trace.
 var fieldNames = map[string]codec.TraceType{
 	"node": codec.HopLimitNode, "interfaces": codec.Interfaces, "timestamps": codec.Seconds | codec.Fraction, "delay": codec.TransitDelay,
 	"data": codec.NamespaceData, "queue": codec.QueueDepth, "checksum": codec.Checksum, "wide_node": codec.WideHopLimitNode,
@@ -172,7 +173,7 @@ var fieldNames = map[string]codec.TraceType{
 // edgeNames maps names to fields of an edge-to-edge option.
 var edgeNames = map[string]codec.EdgeType{"sequence": codec.Sequence64, "sequence32": codec.Sequence32, "timestamps": codec.EdgeSeconds | codec.EdgeFraction}
 
-// fieldsOf reads a list of words, or bits.
+// fieldsOf parses a list of names, or of bits.
 func fieldsOf[T codec.TraceType | codec.EdgeType](words []string, names map[string]T, bits T) (all T, err error) {
 	var known []string
 	for name := range names {
@@ -199,7 +200,7 @@ const definedFields = codec.TraceType(0xfffffe) &^ codec.Undefined
 const defaultNodes = 4
 
 // options returns the options of the keys.
-func (k *optionKeys) options() (all []Option, err error) {
+func (k *optionKeys) options() (all []node.Option, err error) {
 	if k.Namespace>>16 != 0 {
 		return nil, fmt.Errorf("namespace %d has more than 16 bits", k.Namespace)
 	}
@@ -212,17 +213,17 @@ func (k *optionKeys) options() (all []Option, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("trace: %w", err)
 		}
-		all = append(all, Option{Type: codec.PreallocatedTrace, Namespace: ns, Fields: fields, Nodes: int(nodes)})
+		all = append(all, node.Option{Type: codec.PreallocatedTrace, Namespace: ns, Fields: fields, Nodes: int(nodes)})
 	}
 	if k.Proof {
-		all = append(all, Option{Type: codec.ProofOfTransit, Namespace: ns})
+		all = append(all, node.Option{Type: codec.ProofOfTransit, Namespace: ns})
 	}
 	if len(k.Export) > 0 {
 		fields, err := fieldsOf(k.Export, fieldNames, definedFields&^codec.Checksum)
 		if err != nil {
 			return nil, fmt.Errorf("export: %w", err)
 		}
-		all = append(all, Option{Type: codec.DirectExport, Namespace: ns, Fields: fields, Extensions: codec.FlowID | codec.ExportSequence})
+		all = append(all, node.Option{Type: codec.DirectExport, Namespace: ns, Fields: fields, Extensions: codec.FlowID | codec.ExportSequence})
 	}
 	if len(k.Edge) > 0 {
 		fields, err := fieldsOf(k.Edge, edgeNames, 0)
@@ -232,14 +233,14 @@ func (k *optionKeys) options() (all []Option, err error) {
 		if fields&codec.Sequence64 != 0 && fields&codec.Sequence32 != 0 {
 			return nil, fmt.Errorf("edge: give sequence or sequence32, not both")
 		}
-		all = append(all, Option{Type: codec.EdgeToEdge, Namespace: ns, Edge: fields})
+		all = append(all, node.Option{Type: codec.EdgeToEdge, Namespace: ns, Edge: fields})
 	}
 	return all, nil
 }
 
 // encapsulation checks all keys of a scope.
-func (k *EncapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Encapsulation, error) {
-	e := &Encapsulation{}
+func (k *EncapsulationKeys) encapsulation(namespaces map[uint16]node.Namespace) (*node.Encapsulation, error) {
+	e := &node.Encapsulation{}
 	for _, keys := range append([]*optionKeys{&k.optionKeys}, k.Options...) {
 		options, err := keys.options()
 		if err != nil {
@@ -247,8 +248,8 @@ func (k *EncapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Enc
 		}
 		e.Options = append(e.Options, options...)
 	}
-	if len(e.Options) == 0 || len(e.Options) > maxOptions {
-		return nil, fmt.Errorf("it asks for %d options: give 1 to %d by trace, proof, edge and export", len(e.Options), maxOptions)
+	if len(e.Options) == 0 || len(e.Options) > node.MaxOptions {
+		return nil, fmt.Errorf("it asks for %d options: give 1 to %d by trace, proof, edge and export", len(e.Options), node.MaxOptions)
 	}
 	for _, o := range e.Options {
 		ns, known := namespaces[o.Namespace]
@@ -274,11 +275,10 @@ func (k *EncapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Enc
 	if e.Conditions, err = k.conditions(); err != nil {
 		return nil, err
 	}
-	_, err = newTemplate(e, namespaces)
-	return e, err
+	return e, e.Check(namespaces)
 }
 
-func (k *EncapsulationKeys) sampling() (s Sampling, err error) {
+func (k *EncapsulationKeys) sampling() (s node.Sampling, err error) {
 	given := 0
 	for _, is := range []bool{k.Every != "", k.Probability != nil, k.Flows != nil} {
 		if is {
@@ -288,16 +288,16 @@ func (k *EncapsulationKeys) sampling() (s Sampling, err error) {
 	if given > 1 {
 		return s, fmt.Errorf("give one of every, probability and flows")
 	}
-	for kind, part := range map[string]*float64{chance: k.Probability, flows: k.Flows} {
+	for kind, part := range map[string]*float64{node.Chance: k.Probability, node.Flows: k.Flows} {
 		if part == nil {
 			continue
 		}
 		if *part < 0 || *part > 1 {
 			return s, fmt.Errorf("%g is no share: give 0 to 1", *part)
 		}
-		return Sampling{Kind: kind, Part: *part}, nil
+		return node.Sampling{Kind: kind, Part: *part}, nil
 	}
-	s = Sampling{Kind: every, K: 1, N: 1}
+	s = node.Sampling{Kind: node.Every, K: 1, N: 1}
 	if k.Every == "" {
 		return s, nil
 	}
@@ -320,17 +320,17 @@ const hopOptions = 8
 
 func warn(p *policy.Policy) (warnings []string) {
 	egress := slices.ContainsFunc(p.Host, func(i policy.Item) bool {
-		t, _ := i.Treatment.(*Treatment)
+		t, _ := i.Treatment.(*node.Treatment)
 		return t != nil && t.Interface != nil && t.Interface.Egress
 	})
-	if share := declaredIn(p.Host).node.FlagShare; share > 0 && share <= leastShare {
-		warnings = append(warnings, fmt.Sprintf("ioam.flag_share: packets with flags, and copies sent back, may take 1/%d of an interface; RFC 9322 recommends more than %d parts", share, leastShare))
+	if share := node.ConfigOf(p.Host).Node.FlagShare; share > 0 && share <= minShare {
+		warnings = append(warnings, fmt.Sprintf("ioam.flag_share: packets with flags, and copies sent back, may take 1/%d of an interface; RFC 9322 recommends more than %d parts", share, minShare))
 	}
 	if carriesNothing(p) {
 		warnings = append(warnings, "ioam.socket_context: no scope has a trace that could carry the context of a socket")
 	}
 	for _, s := range p.Scopes {
-		e := encapsulationOf(s)
+		e := node.EncapsulationOf(s)
 		if e == nil {
 			continue
 		}
@@ -343,4 +343,12 @@ func warn(p *policy.Policy) (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// carriesNothing reports whether contexts of sockets are enabled without any trace for them.
+func carriesNothing(p *policy.Policy) bool {
+	return node.ConfigOf(p.Host).Node.SocketContext && !slices.ContainsFunc(p.Scopes, func(s policy.Scope) bool {
+		e := node.EncapsulationOf(s)
+		return e != nil && e.Carries()
+	})
 }

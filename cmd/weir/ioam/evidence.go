@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"weir/cmd/weir/cli"
-	"weir/modules/ioam"
 	"weir/modules/ioam/collect"
 	"weir/modules/ioam/evidence"
+	"weir/modules/ioam/node"
 	"weir/record/bundle"
 )
 
@@ -18,23 +18,23 @@ import (
 type reading struct {
 	evidence.Reading
 	pins   string
-	before []ioam.Edge
+	before []node.Edge
 }
 
 // startReading starts a reading. It needs an active policy.
 func startReading(pins string) (r *reading, err error) {
 	r = &reading{pins: pins}
 	r.Summary, r.Started = &collect.Summary{}, time.Now()
-	r.before, err = ioam.Edges(pins)
+	r.before, err = node.Edges(pins)
 	return r, err
 }
 
 // keep writes the bundle, of packets to a prefix. Where the policy has ended meanwhile its
 // edges are not known any more, and the rest is kept.
 func keep(a *cli.App, r *reading, to netip.Prefix, dir string) error {
-	now, unknown := ioam.Edges(r.pins)
+	now, unknown := node.Edges(r.pins)
 	if unknown == nil {
-		r.Edges = totalsOf(ioam.EdgesSince(r.before, now), to)
+		r.Edges = totalsOf(node.EdgesSince(r.before, now), to)
 	}
 	r.Finished = time.Now()
 	b := evidence.Bundle(r.Reading)

@@ -20,8 +20,9 @@ import (
 
 	"weir/cmd/weir/cli"
 	"weir/internal/fault"
-	"weir/modules/ioam"
 	"weir/modules/ioam/collect"
+	"weir/modules/ioam/node"
+	"weir/modules/ioam/proof"
 	"weir/record"
 )
 
@@ -46,7 +47,7 @@ func pinFolder(a *cli.App) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(e.PinDir, ioam.Module{}.Name()), nil
+	return filepath.Join(e.PinDir, node.Name), nil
 }
 
 // read reads records until the context ends or a maximum is reached; 0 is unlimited.
@@ -55,7 +56,7 @@ func read(ctx context.Context, a *cli.App, most uint64, each func(*collect.Recor
 	if err != nil {
 		return 0, err
 	}
-	reader, err := ioam.OpenRecords(pins)
+	reader, err := node.OpenRecords(pins)
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +65,7 @@ func read(ctx context.Context, a *cli.App, most uint64, each func(*collect.Recor
 		var r collect.Record
 		err := reader.Read(ctx, &r)
 		switch {
-		case errors.Is(err, ioam.ErrRecord):
+		case errors.Is(err, node.ErrRecord):
 			senseless++
 			continue
 		case ctx.Err() != nil:
@@ -171,9 +172,9 @@ func writeProofs(out string, nodes int) (files []string, err error) {
 		_, _ = rand.Read(b[:]) // never fails
 		return binary.NativeEndian.Uint64(b[:])
 	}
-	var both [2][]ioam.Profile
+	var both [2][]proof.Profile
 	for i := range both {
-		if both[i], err = ioam.Profiles(nodes, random); err != nil {
+		if both[i], err = proof.Profiles(nodes, random); err != nil {
 			return nil, fault.Wrap(err, fault.Usage, "give --nodes 2 to 64")
 		}
 	}
@@ -181,7 +182,7 @@ func writeProofs(out string, nodes int) (files []string, err error) {
 		return nil, fmt.Errorf("write proofs: %w", err)
 	}
 	for i := range nodes {
-		text, err := json.MarshalIndent(ioam.NewProofFile(i, nodes, &both[0][i], &both[1][i]), "", "  ")
+		text, err := json.MarshalIndent(proof.NewProofFile(i, nodes, &both[0][i], &both[1][i]), "", "  ")
 		if err != nil {
 			return nil, fmt.Errorf("write proofs: %w", err)
 		}
@@ -208,20 +209,20 @@ here. Delays are as good as the clocks of the two edges.`,
 			if err != nil {
 				return err
 			}
-			edges, err := ioam.Edges(pins)
+			edges, err := node.Edges(pins)
 			if err != nil {
 				return err
 			}
 			if a.Format == "json" {
 				return a.JSON(struct {
 					Format string      `json:"format"`
-					Edges  []ioam.Edge `json:"edges"`
+					Edges  []node.Edge `json:"edges"`
 				}{"weir-ioam-edges/1", edges})
 			}
 			t := record.Table{Columns: []string{"flow", "namespace", "packets", "lost", "reordered", "delay", "least", "most"}}
 			for _, e := range edges {
 				t.Rows = append(t.Rows, []string{e.Flow.String(), fmt.Sprint(e.Namespace), fmt.Sprint(e.Packets), fmt.Sprint(e.Lost), fmt.Sprint(e.Reordered),
-					fmt.Sprint(time.Duration(e.Mean)), fmt.Sprint(time.Duration(e.Least)), fmt.Sprint(time.Duration(e.Most))})
+					fmt.Sprint(time.Duration(e.Mean)), fmt.Sprint(time.Duration(e.Min)), fmt.Sprint(time.Duration(e.Max))})
 			}
 			return a.Table(t)
 		},

@@ -17,8 +17,8 @@ import (
 
 	"weir/cmd/weir/cli"
 	"weir/internal/fault"
-	"weir/modules/ioam"
 	"weir/modules/ioam/collect"
+	"weir/modules/ioam/node"
 )
 
 // ioamWatchOptions are the flags of weir ioam watch.
@@ -192,7 +192,7 @@ func openSinks(ctx context.Context, a *cli.App, o ioamWatchOptions, to netip.Pre
 	if o.metrics != "" {
 		s.metrics = collect.NewMetrics(o.metrics, host)
 		s.metrics.Edges = func() ([]collect.EdgeTotals, error) {
-			edges, err := ioam.Edges(pins)
+			edges, err := node.Edges(pins)
 			return totalsOf(edges, to), err
 		}
 		s.senders.Go(func() error { return s.metrics.Run(ctx) })
@@ -226,7 +226,7 @@ func (s *sinks) end() error {
 }
 
 // totalsOf returns the totals of the flows to a prefix; an invalid prefix matches all.
-func totalsOf(edges []ioam.Edge, to netip.Prefix) (all []collect.EdgeTotals) {
+func totalsOf(edges []node.Edge, to netip.Prefix) (all []collect.EdgeTotals) {
 	for i := range edges {
 		if !to.IsValid() || to.Contains(edges[i].Flow.Destination) {
 			all = append(all, edges[i].Totals())

@@ -4,12 +4,12 @@
 // incremental trace, proof of transit and edge-to-edge (RFC 9197), direct export (RFC 9326), and
 // the Hop-by-Hop and Destination Options headers that carry them (RFC 9486). It is pure.
 //
-// RFC 9486 defines no incremental trace for IPv6, since it grows on its way; it is read and written
-// here as RFC 9197 has it.
+// RFC 9486 defines no incremental trace for IPv6, because it grows en route. The package reads and
+// writes it in the form of RFC 9197.
 //
-// What will bite you: decoding is strict and every error has a Reason, by which the data plane
-// counts the same mistakes; a field that a node could not fill is all ones; decoded values share
-// the octets that they were read from.
+// Pitfalls: decoding is strict. Each error has a Reason, and the data plane counts the same
+// mistakes. A field that a node could not fill is all ones. Decoded values share memory with the
+// input.
 package codec
 
 import "fmt"
@@ -17,8 +17,7 @@ import "fmt"
 // OptionType is an IOAM-Option-Type (RFC 9197 section 7.1, RFC 9326 section 4.1).
 type OptionType uint8
 
-// Types of IPv6 options (RFC 9486 section 6): the third bit marks options that change en route.
-// Nodes skip unknown ones.
+// Values of IOAM-Option-Type.
 const (
 	PreallocatedTrace OptionType = 0
 	IncrementalTrace  OptionType = 1
@@ -36,8 +35,8 @@ func (t OptionType) String() string {
 	return fmt.Sprintf("type %d", uint8(t))
 }
 
-// Types of IPv6 options (RFC 9486 section 6): what is changed on the way has the third bit set. A
-// node that knows neither skips them.
+// Types of IPv6 options (RFC 9486 section 6). The third bit marks options that change en route.
+// Nodes skip unknown types.
 const (
 	pad1       = 0x00
 	padN       = 0x01
@@ -46,7 +45,7 @@ const (
 	optionHead = 4 // type, length, reserved, IOAM-Option-Type
 )
 
-// ipv6Type is the type of the IPv6 option that carries an IOAM option.
+// ipv6Type returns the type of the IPv6 option that carries an IOAM option.
 func (t OptionType) ipv6Type() byte {
 	if t == EdgeToEdge || t == DirectExport {
 		return Immutable
@@ -54,7 +53,7 @@ func (t OptionType) ipv6Type() byte {
 	return Mutable
 }
 
-// Reason is why bytes are not a valid IOAM option.
+// Reason states why bytes are not a valid IOAM option.
 type Reason string
 
 // The reasons.

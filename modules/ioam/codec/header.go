@@ -6,19 +6,19 @@ package codec
 type Header struct {
 	NextHeader uint8
 	Length     int      // octets of the header
-	Options    []Option // those of IOAM
+	Options    []Option // IOAM options
 	Others     int      // options that are neither padding nor IOAM
 }
 
-// Option is one IOAM option as it lies in its header.
+// Option is one IOAM option in its header.
 type Option struct {
 	Type   OptionType
-	Offset int    // of the IPv6 option's type, in the header
+	Offset int    // of the IPv6 option's type field in the header
 	Data   []byte // behind the IOAM-Option-Type
 }
 
-// DecodeHeader reads an extension header of options from the beginning of b, and checks the frame
-// of each option, not its data.
+// DecodeHeader decodes an options header at the beginning of b. It checks the frame of each option,
+// not its data.
 func DecodeHeader(b []byte) (h Header, err error) {
 	if len(b) < 8 || len(b) < (int(b[1])+1)*8 {
 		return h, wrong(ShortHeader, 0)
@@ -61,7 +61,7 @@ func DecodeHeader(b []byte) (h Header, err error) {
 	return h, nil
 }
 
-// Body is the data of an option that can be written.
+// Body is the data of an option to write.
 type Body interface {
 	Type() OptionType
 	// Append appends the octets after the IOAM-Option-Type.

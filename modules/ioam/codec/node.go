@@ -36,7 +36,7 @@ type Node struct {
 	Opaque          []byte
 }
 
-// reader takes words from the front.
+// reader reads words from the front.
 type reader struct {
 	rest []byte
 	fits bool

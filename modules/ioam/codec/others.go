@@ -13,7 +13,7 @@ type Proof struct {
 	Cumulative uint64
 }
 
-// Type is that of its IOAM option.
+// Type returns ProofOfTransit.
 func (Proof) Type() OptionType { return ProofOfTransit }
 
 // Append writes the option's data.
@@ -22,7 +22,7 @@ func (p Proof) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, p.PacketID), p.Cumulative)
 }
 
-// DecodeProof reads the data of a proof of transit. Of types other than 0 only the head is read.
+// DecodeProof decodes the data of a proof of transit; for types other than 0, only the head.
 func DecodeProof(data []byte) (p Proof, err error) {
 	if len(data) < 4 {
 		return p, wrong(ShortData, 0)
@@ -57,7 +57,7 @@ type Edge struct {
 	Seconds, Fraction uint32
 }
 
-// Type is that of its IOAM option.
+// Type returns EdgeToEdge.
 func (Edge) Type() OptionType { return EdgeToEdge }
 
 // Append writes the option's data.
@@ -126,7 +126,7 @@ type Export struct {
 	Sequence   uint32
 }
 
-// Type is that of its IOAM option.
+// Type returns DirectExport.
 func (Export) Type() OptionType { return DirectExport }
 
 // Append writes the option's data.
@@ -142,8 +142,8 @@ func (x Export) Append(b []byte) []byte {
 	return b
 }
 
-// DecodeExport reads the data of a direct export option. Optional fields that are not known are
-// skipped, and must be there.
+// DecodeExport decodes the data of a direct export option. It skips unknown optional fields, which
+// must be present.
 func DecodeExport(data []byte) (x Export, err error) {
 	if len(data) < 8 {
 		return x, wrong(ShortData, 0)

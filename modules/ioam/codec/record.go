@@ -5,12 +5,12 @@ package codec
 // Added is the result of adding data to a trace.
 type Added uint8
 
-// The outcomes.
+// Results.
 const (
-	Recorded  Added = iota // the data is in
-	NoRoom                 // the overflow flag is set
-	Overfull               // the overflow flag was set before: nothing is done
-	NotForUse              // a type that the node cannot serve: nothing is done
+	Recorded  Added = iota // data added
+	NoRoom                 // overflow flag set
+	Overfull               // unchanged: overflow flag was set
+	NotForUse              // unchanged: unsupported Trace-Type
 )
 
 // Record updates the data of a pre-allocated trace in place as a transit node (RFC 9197 section

@@ -11,7 +11,7 @@ import (
 // the most significant.
 type TraceType uint32
 
-// The fields, each with the words that it takes.
+// The fields, each with its number of words.
 const (
 	HopLimitNode     TraceType = 1 << 23 // 1
 	Interfaces       TraceType = 1 << 22 // 1
@@ -26,13 +26,13 @@ const (
 	WideData         TraceType = 1 << 13 // 2
 	BufferOccupancy  TraceType = 1 << 12 // 1
 	Undefined        TraceType = 0xffc   // 1 each
-	Opaque           TraceType = 1 << 1  // variable length: its length field and 1
+	Opaque           TraceType = 1 << 1  // variable: a length word and the state
 	reservedBit      TraceType = 1
 
 	wide = WideHopLimitNode | WideInterfaces | WideData
 )
 
-// Words is the NodeLen of the type: words that each node adds, but for the opaque state.
+// Words returns NodeLen: the words of each node, except opaque state.
 func (t TraceType) Words() int {
 	t &^= Opaque | reservedBit
 	return bits.OnesCount32(uint32(t)) + bits.OnesCount32(uint32(t&wide))
@@ -53,7 +53,7 @@ type TraceHead struct {
 	Namespace uint16
 	NodeLen   uint8 // words, 5 bits
 	Flags     Flags // 4 bits
-	Remaining uint8 // words that are free, 7 bits
+	Remaining uint8 // free words, 7 bits
 	Fields    TraceType
 }
 
@@ -91,7 +91,7 @@ func NewTrace(namespace uint16, fields TraceType, nodes, opaque int) Trace {
 	return Trace{TraceHead: TraceHead{Namespace: namespace, NodeLen: uint8(fields.Words()), Remaining: uint8(module), Fields: fields}}
 }
 
-// Type is that of its IOAM option.
+// Type returns the IOAM-Option-Type.
 func (t Trace) Type() OptionType {
 	if t.Incremental {
 		return IncrementalTrace
@@ -129,7 +129,7 @@ func CheckTrace(kind OptionType, data []byte) (h TraceHead, err error) {
 	return h, nil
 }
 
-// DecodeTrace reads the data of a trace option of one of the two kinds.
+// DecodeTrace decodes the data of a trace option of either kind.
 func DecodeTrace(kind OptionType, data []byte) (t Trace, err error) {
 	t.Incremental = kind == IncrementalTrace
 	if t.TraceHead, err = CheckTrace(kind, data); err != nil {
@@ -141,7 +141,7 @@ func DecodeTrace(kind OptionType, data []byte) (t Trace, err error) {
 	}
 	if t.NodeLen == 0 && t.Fields&Opaque == 0 {
 		if at < len(data) {
-			return t, wrong(NodeTruncated, at) // of nodes that add nothing there is no list
+			return t, wrong(NodeTruncated, at) // a node without fields has no list
 		}
 		return t, nil
 	}

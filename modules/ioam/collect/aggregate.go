@@ -21,24 +21,24 @@ const (
 // Summary adds records up into flows and paths. The zero value is ready to use. It is not safe for
 // concurrent use.
 type Summary struct {
-	Packets  uint64 // with a trace or without
+	Packets  uint64 // with and without traces
 	Overflow uint64 // traces without space for a node
 	Proven   uint64
-	Not      uint64 // proofs that do not hold
-	Beyond   uint64 // of more flows or paths than are kept
+	Not      uint64 // invalid proofs
+	Beyond   uint64 // without capacity for their flow or path
 	flows    map[Flow]*FlowStats
 	paths    map[string]*Path
 	key      []byte
 }
 
-// FlowStats are of one flow.
+// FlowStats holds the statistics of one flow.
 type FlowStats struct {
 	Flow    Flow
 	Packets uint64
 	Octets  uint64
 	First   int64
 	Last    int64
-	Path    *Path  // that its last packet took; nil without a trace
+	Path    *Path  // of its last packet; nil without a trace
 	Changes uint64 // of the path
 }
 
@@ -55,14 +55,14 @@ type HopStats struct {
 	Node    uint64
 	Ingress Optional[uint32]
 	Egress  Optional[uint32]
-	// Delay is in the node, Link from one node's reception to the next one's: of the node and the
-	// link behind it. Nanoseconds.
+	// Delay is the time in the node, Link the time from one node's reception to the next one's. In
+	// ns.
 	Delay, Link hist.Histogram
 	Queue       hist.Histogram // in bytes, or in the unit of the node
-	Backwards   uint64         // packets that the next node has received before, by the clocks
+	Backwards   uint64         // packets that the next node received earlier, by their clocks
 }
 
-// Add counts a record in.
+// Add counts a record.
 func (s *Summary) Add(r *Record) {
 	s.Packets++
 	switch r.Proof {
@@ -116,7 +116,7 @@ func (s *Summary) flow(r *Record) *FlowStats {
 	return f
 }
 
-// path finds the path of a trace, or makes it.
+// path returns the path of a trace.
 func (s *Summary) path(t *Trace) *Path {
 	key := t.pathKey(s.key[:0])
 	s.key = key
@@ -181,8 +181,8 @@ func (p *Path) add(t *Trace) {
 	}
 }
 
-// String names the path by its nodes, each between the ids of the interfaces by which the packet
-// came and left, where some is known: "10:1:11 > 20:2:- > 3". No two paths of a namespace have one.
+// String lists the nodes of the path between the ids of ingress and egress interfaces, if one is
+// known: "10:1:11 > 20:2:- > 3". Paths of a namespace have distinct names.
 func (p *Path) String() string {
 	names := make([]string, len(p.Hops))
 	for i := range p.Hops {
@@ -235,5 +235,5 @@ func compare(a, b uint64) int {
 	return 0
 }
 
-// Duration is a histogram's value as time.
+// Duration converts a histogram value.
 func Duration(ns uint64) time.Duration { return time.Duration(min(ns, 1<<62)) }

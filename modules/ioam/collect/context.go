@@ -27,7 +27,7 @@ func (c TraceContext) String() string {
 	return fmt.Sprintf("%02x-%s-%s-%02x", c.Version, hex.EncodeToString(c.Trace[:]), hex.EncodeToString(c.Parent[:]), c.Flags)
 }
 
-// MarshalText is the header field's value.
+// MarshalText returns the value of the header field.
 func (c TraceContext) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // contextOctets is the size of a context, paddedOctets its size as opaque state.

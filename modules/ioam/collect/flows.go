@@ -12,16 +12,14 @@ import (
 	"time"
 )
 
-// FlowTraces adds packets up to one trace for each flow and interval: more than one where its
-// packets took several paths, or belong to several spans of an application. The trace is drawn as
-// the packet of the medians, from when the first one was received; a hop has as attributes how many
-// packets told of it, and the least, the median and the most of what they told. Packets may be
-// added while others are taken.
+// FlowTraces aggregates packets to one trace per flow, path and application span in each interval.
+// Its spans have the median times, from the reception of the first packet on; attributes of a hop
+// are the number of packets, minimum, median and maximum. It is safe for concurrent use.
 type FlowTraces struct {
 	Every time.Duration // the interval
 	lock  sync.Mutex    // guards the rest
 	flows map[string]*flowTrace
-	spans map[string]int // of applications, by flow
+	spans map[string]int // application spans by flow
 	order []*flowTrace
 	key   []byte
 }
@@ -33,13 +31,13 @@ const (
 	MaxFlowTraces = 4096
 	MaxFlowSpans  = 16
 	flowSamples   = 127
-	flowOctets    = 16 + 16 + 1 + 2 + 2 // of a key, that tell the flow
+	flowOctets    = 16 + 16 + 1 + 2 + 2 // bytes of the key that identify the flow
 )
 
 // flowTrace is a flow on one path, for one span of an application or none.
 type flowTrace struct {
-	first           Record // packet
-	last            int64  // time of the last one
+	first           Record // first packet
+	last            int64  // time of the last packet
 	packets, octets uint64
 	proven, not     uint64
 	whole           spread
@@ -48,22 +46,22 @@ type flowTrace struct {
 
 type flowHop struct {
 	toNext, delay, queue spread
-	backwards            uint64 // packets that the next node has received before, by the clocks
+	backwards            uint64 // packets that the next node received earlier, by their clocks
 }
 
 // spread holds the distribution of a value. The zero value is empty.
 type spread struct {
-	count       uint64
-	least, most int64
-	sample      []int64
+	count    uint64
+	min, max int64
+	sample   []int64
 }
 
 func (s *spread) add(v int64) {
-	if s.count == 0 || v < s.least {
-		s.least = v
+	if s.count == 0 || v < s.min {
+		s.min = v
 	}
-	if s.count == 0 || v > s.most {
-		s.most = v
+	if s.count == 0 || v > s.max {
+		s.max = v
 	}
 	s.count++
 	if len(s.sample) < flowSamples {
@@ -73,7 +71,7 @@ func (s *spread) add(v int64) {
 	}
 }
 
-// median is the lower one of two.
+// median returns the lower median.
 func (s *spread) median() int64 {
 	if len(s.sample) == 0 {
 		return 0
@@ -86,7 +84,7 @@ func (s *spread) attributes(key string) []attribute {
 	if s.count == 0 {
 		return nil
 	}
-	return []attribute{whole(key+".count", s.count), whole(key+".min", s.least), whole(key+".median", s.median()), whole(key+".max", s.most)}
+	return []attribute{whole(key+".count", s.count), whole(key+".min", s.min), whole(key+".median", s.median()), whole(key+".max", s.max)}
 }
 
 // add counts a packet; false means no capacity for its flow.
@@ -169,7 +167,7 @@ func (t *flowTrace) add(r *Record) {
 	}
 }
 
-// until is when a packet was at the node behind a hop, or its trace ended.
+// until returns the time when a packet reached the next node, or its trace ended.
 func (r *Record) until(hop int) int64 {
 	if hops := r.Traces[0].Hops; hop+1 < len(hops) && hops[hop+1].Received.Known {
 		return hops[hop+1].Received.Value
@@ -177,7 +175,7 @@ func (r *Record) until(hop int) int64 {
 	return r.Time
 }
 
-// take ends the interval and returns its traces. A nil receiver has none.
+// take ends the interval and returns its traces; none for a nil receiver.
 func (f *FlowTraces) take() (all [][]span) {
 	if f == nil {
 		return nil

@@ -97,8 +97,8 @@ func TestSpreadsAreBounded(t *testing.T) {
 		s.add(i)
 	}
 	// The median of 127 of 10,000: below 2000 with a probability of less than 1e-13.
-	if len(s.sample) != flowSamples || s.count != 10_000 || s.least != 0 || s.most != 9999 || s.median() < 2000 || s.median() > 8000 {
-		t.Errorf("%d of %d, %d to %d, median %d", len(s.sample), s.count, s.least, s.most, s.median())
+	if len(s.sample) != flowSamples || s.count != 10_000 || s.min != 0 || s.max != 9999 || s.median() < 2000 || s.median() > 8000 {
+		t.Errorf("%d of %d, %d to %d, median %d", len(s.sample), s.count, s.min, s.max, s.median())
 	}
 	var f FlowTraces
 	for i := range MaxFlowTraces + 1 {

@@ -12,15 +12,15 @@ import (
 // IPFIX sends a data record for each hop of a packet over UDP (RFC 7011). It is not safe for
 // concurrent use.
 //
-// A record has the flow, the node as observationPointId, its interfaces, the hop limit, and as the
-// flow's start and end when the node and the next one have received the packet; of the last node
-// the end is when its trace ended.
+// A record has the flow, the node as observationPointId, its interfaces and the hop limit. Flow
+// start and end are the reception times at the node and at the next one, or the end of the trace at
+// the last node.
 type IPFIX struct {
 	conn     net.Conn
 	domain   uint32
 	message  []byte
-	records  uint32 // in the message
-	sequence uint32 // data records before it
+	records  uint32 // in the current message
+	sequence uint32 // data records of earlier messages
 	taught   time.Time
 	Lost     uint64 // data records that could not be sent
 }
@@ -52,7 +52,7 @@ func NewIPFIX(address string, domain uint32) (*IPFIX, error) {
 	return &IPFIX{conn: conn, domain: domain}, nil
 }
 
-// Add counts a packet's hops in; full messages are sent.
+// Add adds the hops of a packet and sends full messages.
 func (x *IPFIX) Add(r *Record) {
 	if len(r.Traces) == 0 {
 		return
@@ -93,7 +93,7 @@ func (x *IPFIX) begin() {
 	}
 }
 
-// size is a record's set.
+// size is the size of a record with its set header.
 func (x *IPFIX) size() int {
 	size := 4
 	for _, e := range ipfixElements {
@@ -117,7 +117,7 @@ func (x *IPFIX) append(r *Record, h *Hop, end int64) {
 	x.records++
 }
 
-// ntp is the form of dateTimeNanoseconds: seconds since 1900, and 2^-32 s.
+// ntp converts to dateTimeNanoseconds: seconds since 1900, and 2^-32 s.
 func ntp(ns int64) uint64 { return uint64(ns/1e9+2208988800)<<32 | uint64(ns%1e9)<<32/1e9 }
 
 // Flush sends the buffer.

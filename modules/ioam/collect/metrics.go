@@ -15,10 +15,10 @@ import (
 // by path and hop, and flows of edge-to-edge options. Totals are cumulative, so a failed send is
 // covered by the next one. It keeps as many entries as a [Summary]. Add may be called during Run.
 type Metrics struct {
-	URL    string // of the metrics: http://host:4318/v1/metrics
+	URL    string // for metrics: http://host:4318/v1/metrics
 	Host   string // service.instance.id
 	Client *http.Client
-	Every  time.Duration // from one sending to the next
+	Every  time.Duration // interval of sends
 	// Edges returns the flows of edge-to-edge options, most important first; nil for none.
 	Edges func() ([]EdgeTotals, error)
 	since time.Time
@@ -33,16 +33,16 @@ type EdgeTotals struct {
 	Packets   uint64
 	Lost      uint64 // decreases if a packet arrives late
 	Reordered uint64
-	Stamped   uint64 // packets with a time; the delays are theirs, in ns
+	Stamped   uint64 // packets with a time, as counted by Delay in ns
 	Delay     int64  // sum
-	Least     int64
-	Most      int64
+	Min       int64
+	Max       int64
 }
 
-// MostPaths and MostEdges are how many of each are sent, those with the most packets.
+// MaxSentPaths and MaxSentEdges limit the sent paths and edges to those with the most packets.
 const (
-	MostPaths = 256
-	MostEdges = 1024
+	MaxSentPaths = 256
+	MaxSentEdges = 1024
 )
 
 // NewMetrics returns Metrics that send to a URL.
@@ -50,14 +50,15 @@ func NewMetrics(url, host string) *Metrics {
 	return &Metrics{URL: url, Host: host, Client: &http.Client{Timeout: 10 * time.Second}, Every: 10 * time.Second, since: time.Now()}
 }
 
-// Add counts a packet in.
+// Add counts a packet.
 func (m *Metrics) Add(r *Record) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	m.total.Add(r)
 }
 
-// Run sends the totals until the context ends, and then once more. The error is of that last time.
+// Run sends the totals until the context ends, and once after that. It returns the error of the
+// last send.
 func (m *Metrics) Run(ctx context.Context) error {
 	ticker := time.NewTicker(m.Every)
 	defer ticker.Stop()
@@ -88,7 +89,7 @@ func (m *Metrics) totals(now time.Time) []metric {
 	defer m.lock.Unlock()
 	at := times{strconv.FormatInt(m.since.UnixNano(), 10), strconv.FormatInt(now.UnixNano(), 10)}
 	s, paths := &m.total, m.total.Paths()
-	left := max(len(paths)-MostPaths, 0)
+	left := max(len(paths)-MaxSentPaths, 0)
 	packets := counter("weir.ioam.packets", "{packet}", "Packets with IOAM that ended here, with or without a trace.", at.count(s.Packets))
 	overflow := counter("weir.ioam.overflow", "{trace}", "Traces without space for a node.", at.count(s.Overflow))
 	beyond := counter("weir.ioam.beyond", "{packet}", "Packets of more flows or paths than are kept.", at.count(s.Beyond))
@@ -136,15 +137,15 @@ func edgeMetrics(edges []EdgeTotals, now time.Time) []metric {
 	lost := gauge("weir.ioam.edge.lost", "{packet}", "Packets that are missing of the numbers; it falls where one comes late.")
 	reordered := counter("weir.ioam.edge.reordered", "{packet}", "Packets with a number below the highest.")
 	delay := histogram("weir.ioam.edge.delay", "From edge to edge, by the clocks of both.")
-	for i := range edges[:min(len(edges), MostEdges)] {
+	for i := range edges[:min(len(edges), MaxSentEdges)] {
 		e := &edges[i]
 		labels := append(e.Flow.attributes(), whole("ioam.namespace", e.Namespace))
 		packets.Sum.Points = append(packets.Sum.Points, at.count(e.Packets, labels...))
 		lost.Gauge.Points = append(lost.Gauge.Points, at.count(e.Lost, labels...))
 		reordered.Sum.Points = append(reordered.Sum.Points, at.count(e.Reordered, labels...))
-		if e.Stamped > 0 && e.Least >= 0 { // the sum of a histogram must not be negative
+		if e.Stamped > 0 && e.Min >= 0 { // the sum of a histogram must not be negative
 			delay.Histogram.Points = append(delay.Histogram.Points, histogramPoint{times: at, Attributes: labels, Count: strconv.FormatUint(e.Stamped, 10),
-				Sum: float64(e.Delay) / 1e9, Least: float64(e.Least) / 1e9, Most: float64(e.Most) / 1e9})
+				Sum: float64(e.Delay) / 1e9, Min: float64(e.Min) / 1e9, Max: float64(e.Max) / 1e9})
 		}
 	}
 	return filled(packets, lost, reordered, delay)

@@ -27,8 +27,8 @@ type (
 		Sum        float64     `json:"sum"`
 		Buckets    []string    `json:"bucketCounts,omitempty"`
 		Bounds     []float64   `json:"explicitBounds,omitempty"`
-		Least      float64     `json:"min"`
-		Most       float64     `json:"max"`
+		Min        float64     `json:"min"`
+		Max        float64     `json:"max"`
 	}
 	sum struct {
 		Points      []numberPoint `json:"dataPoints"`
@@ -73,7 +73,7 @@ func gauge(name, unit, description string, points ...numberPoint) metric {
 	return metric{Name: name, Unit: unit, Description: description, Gauge: &gaugePoints{points}}
 }
 
-// histogram is one of times.
+// histogram returns a histogram of times.
 func histogram(name, description string) metric {
 	return metric{Name: name, Unit: "s", Description: description, Histogram: &histogramPoints{Temporality: cumulative}}
 }
@@ -82,7 +82,7 @@ func (t times) count(n uint64, labels ...attribute) numberPoint {
 	return numberPoint{t, labels, strconv.FormatUint(n, 10)}
 }
 
-// filled leaves out metrics without a point.
+// filled returns the metrics with a point.
 func filled(all ...metric) (some []metric) {
 	for _, m := range all {
 		if m.Sum != nil && len(m.Sum.Points) > 0 || m.Gauge != nil && len(m.Gauge.Points) > 0 || m.Histogram != nil && len(m.Histogram.Points) > 0 {
@@ -92,15 +92,15 @@ func filled(all ...metric) (some []metric) {
 	return some
 }
 
-// Buckets of times end at powers of two less 1 ns, where those of package hist end too, so that
-// their counts are exact: from 1.023 µs to 17.2 s.
+// Buckets of times end at powers of two less 1 ns, as in package hist, so their counts are exact:
+// from 1.023 µs to 17.2 s.
 const (
-	leastBits = 10
-	mostBits  = 34
+	minBits = 10
+	maxBits = 34
 )
 
 var bounds = func() (all []float64) {
-	for n := leastBits; n <= mostBits; n++ {
+	for n := minBits; n <= maxBits; n++ {
 		all = append(all, float64(uint64(1)<<n-1)/1e9)
 	}
 	return all
@@ -114,10 +114,10 @@ func (m *metric) spread(at times, h *hist.Histogram, labels []attribute) {
 	counts := make([]uint64, len(bounds)+1)
 	for i, n := range h.All() {
 		low, _ := hist.Bounds(i)
-		counts[min(max(bits.Len64(low)-leastBits, 0), len(bounds))] += n
+		counts[min(max(bits.Len64(low)-minBits, 0), len(bounds))] += n
 	}
 	p := histogramPoint{times: at, Attributes: labels, Count: strconv.FormatUint(h.Count(), 10), Sum: float64(h.Sum()) / 1e9,
-		Bounds: bounds, Least: float64(h.Min()) / 1e9, Most: float64(h.Max()) / 1e9}
+		Bounds: bounds, Min: float64(h.Min()) / 1e9, Max: float64(h.Max()) / 1e9}
 	for _, n := range counts {
 		p.Buckets = append(p.Buckets, strconv.FormatUint(n, 10))
 	}

@@ -252,20 +252,20 @@ func TestWhatCannotBeSentIsAnError(t *testing.T) {
 func TestMetricsAreBounded(t *testing.T) {
 	url, received := receiver(t, ok)
 	m := NewMetrics(url, "")
-	m.Edges = func() ([]EdgeTotals, error) { return make([]EdgeTotals, MostEdges+7), nil }
-	for i := range MostPaths + 5 {
+	m.Edges = func() ([]EdgeTotals, error) { return make([]EdgeTotals, MaxSentEdges+7), nil }
+	for i := range MaxSentPaths + 5 {
 		r := traced(1, []int64{1, 2}, []int64{1, 1})
 		r.Traces[0].Hops[0].Node = uint64(1000 + i)
-		for range 1 + i/MostPaths {
+		for range 1 + i/MaxSentPaths {
 			m.Add(r)
 		}
 	}
 	got := sentBy(t, m, received)
 	paths := got["weir.ioam.path.packets"].Sum().DataPoints()
-	if paths.Len() != MostPaths || paths.At(4).IntValue() != 2 || got["weir.ioam.paths.left_out"].Gauge().DataPoints().At(0).IntValue() != 5 {
+	if paths.Len() != MaxSentPaths || paths.At(4).IntValue() != 2 || got["weir.ioam.paths.left_out"].Gauge().DataPoints().At(0).IntValue() != 5 {
 		t.Errorf("%d paths", paths.Len())
 	}
-	if n := got["weir.ioam.edge.packets"].Sum().DataPoints().Len(); n != MostEdges {
+	if n := got["weir.ioam.edge.packets"].Sum().DataPoints().Len(); n != MaxSentEdges {
 		t.Errorf("%d edges", n)
 	}
 }

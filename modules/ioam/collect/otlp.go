@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// OTLP sends traces to an OpenTelemetry collector, over HTTP as JSON (OTLP 1.x): one trace a
-// packet, a span for the packet and one a hop; spans of a request that an application traces are
-// in its trace, under its span. With Flows it is one trace for all packets of a flow that come
-// while they are added up. Records that come while as many as Queue wait, and of more flows than
-// are added up, are dropped and counted. Add is not safe for concurrent use; Run is the one that
-// sends.
+// OTLP sends traces to an OpenTelemetry collector over HTTP as JSON (OTLP 1.x): one trace per
+// packet, with a span for the packet and one per hop. If an application traces the request, the
+// spans are in its trace, under its span. With Flows it sends one trace per flow and interval.
+// Records beyond Queue, and of flows beyond MaxFlowTraces, are dropped and counted. Add is not safe
+// for concurrent use; Run sends.
 type OTLP struct {
-	URL     string // of the traces: http://host:4318/v1/traces
+	URL     string // for traces: http://host:4318/v1/traces
 	Host    string // service.instance.id
 	Client  *http.Client
-	Flows   *FlowTraces // nil for a trace a packet
+	Flows   *FlowTraces // nil: one trace per packet
 	queue   chan []span
 	Dropped uint64
 }
@@ -131,7 +130,7 @@ func (r *Record) attributes(t *Trace) []attribute {
 	return all
 }
 
-// Add hands a packet over; it never waits.
+// Add queues a packet without blocking.
 func (o *OTLP) Add(r *Record) {
 	if o.Flows != nil {
 		if !o.Flows.add(r) {
@@ -154,7 +153,7 @@ func (o *OTLP) Add(r *Record) {
 func (o *OTLP) Run(ctx context.Context, failed func(error)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	var flows <-chan time.Time // nil without flows
+	var flows <-chan time.Time // nil without Flows
 	if o.Flows != nil {
 		interval := time.NewTicker(o.Flows.Every)
 		defer interval.Stop()

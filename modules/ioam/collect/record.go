@@ -41,12 +41,12 @@ type Record struct {
 	HopLimit     uint8  `json:"hop_limit"`
 	Interface    uint32 `json:"interface"` // index of the ingress interface
 	Length       uint32 `json:"length"`    // bytes of the IPv6 packet
-	// Proof is "holds", "does not hold", or "" where nothing was proven.
+	// Proof is "holds", "does not hold", or "" without a proof.
 	Proof string `json:"proof,omitempty"`
 	// Looped reports a copy sent back by a node: that node is the source, and the traces contain
 	// both directions.
 	Looped bool `json:"looped,omitempty"`
-	// Context is that of the request that the packet belongs to.
+	// Context is the trace context of the packet's request.
 	Context TraceContext  `json:"traceparent,omitzero"`
 	Traces  []Trace       `json:"traces,omitempty"`
 	Edges   []codec.Edge  `json:"edges,omitempty"`
@@ -234,5 +234,5 @@ func (h *Hop) fill(clock Clock, fields codec.TraceType, n *codec.Node) {
 	}
 }
 
-// At is the record's time.
+// At returns the time of the record.
 func (r *Record) At() time.Time { return time.Unix(0, r.Time) }

@@ -17,17 +17,17 @@ import (
 	"weir/record/hist"
 )
 
-// MostFlows is the maximum number of flows in a bundle, largest first. [collect.MostPaths] and
-// [collect.MostEdges] limit paths and edges.
-const MostFlows = 1000
+// MaxFlows is the maximum number of flows in a bundle, largest first. [collect.MaxSentPaths] and
+// [collect.MaxSentEdges] limit paths and edges.
+const MaxFlows = 1000
 
 // Reading holds the records from Started to Finished.
 type Reading struct {
 	Summary           *collect.Summary
 	Edges             []collect.EdgeTotals // flows since Started, most important first
-	Senseless         uint64               // records that could not be read
+	Senseless         uint64               // invalid records
 	Started, Finished time.Time
-	To                string // "" for packets to everywhere
+	To                string // "": packets to all destinations
 }
 
 // Bundle returns the reading as evidence. The command adds machine, version and command line to the
@@ -40,13 +40,13 @@ func Bundle(r Reading) record.Bundle {
 	}
 	b.Samples = r.totals()
 	b.Tables = []record.Table{pathTable(paths), hopTable(paths), flowTable(flows)}
-	for _, p := range paths[:min(len(paths), collect.MostPaths)] {
+	for _, p := range paths[:min(len(paths), collect.MaxSentPaths)] {
 		addPath(&b, p)
 	}
-	for _, f := range flows[:min(len(flows), MostFlows)] {
+	for _, f := range flows[:min(len(flows), MaxFlows)] {
 		b.Samples = append(b.Samples, flowSamples(f)...)
 	}
-	for i := range edges[:min(len(edges), collect.MostEdges)] {
+	for i := range edges[:min(len(edges), collect.MaxSentEdges)] {
 		b.Samples = append(b.Samples, edgeSamples(&edges[i])...)
 	}
 	if len(edges) > 0 {
@@ -67,9 +67,9 @@ func (r *Reading) notes() (all []string) {
 	}
 	note(int(r.Senseless), "%d records made no sense.")
 	note(int(r.Summary.Beyond), "%d packets are of more flows or paths than are kept.")
-	note(len(r.Summary.Flows())-MostFlows, "%d flows with fewer octets are left out.")
-	note(len(r.Summary.Paths())-collect.MostPaths, "%d paths with fewer packets are left out.")
-	note(len(r.Edges)-collect.MostEdges, "%d flows with edge-to-edge options and fewer packets are left out.")
+	note(len(r.Summary.Flows())-MaxFlows, "%d flows with fewer octets are left out.")
+	note(len(r.Summary.Paths())-collect.MaxSentPaths, "%d paths with fewer packets are left out.")
+	note(len(r.Edges)-collect.MaxSentEdges, "%d flows with edge-to-edge options and fewer packets are left out.")
 	var backwards uint64
 	for _, p := range r.Summary.Paths() {
 		for i := range p.Hops {

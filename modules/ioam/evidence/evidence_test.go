@@ -116,13 +116,13 @@ func TestABundleOfNothingAndOfMuch(t *testing.T) {
 		t.Errorf("%q", b.Manifest.Notes)
 	}
 	var s collect.Summary
-	for i := range MostFlows + 5 {
+	for i := range MaxFlows + 5 {
 		r := packet(uint16(i), false)
-		r.Traces[0].Hops[0].Node = uint64(10 + i%(collect.MostPaths+3))
+		r.Traces[0].Hops[0].Node = uint64(10 + i%(collect.MaxSentPaths+3))
 		r.Traces[0].Hops[0].Received.Value = 1e9
 		s.Add(r)
 	}
-	b, _ = read(t, Reading{Summary: &s, Edges: make([]collect.EdgeTotals, collect.MostEdges+1)})
+	b, _ = read(t, Reading{Summary: &s, Edges: make([]collect.EdgeTotals, collect.MaxSentEdges+1)})
 	notes := strings.Join(b.Manifest.Notes, " ")
 	for _, want := range []string{"5 flows with fewer octets", "3 paths with fewer packets", "1 flows with edge-to-edge", "1005 times a node received a packet before"} {
 		if !strings.Contains(notes, want) {
@@ -135,7 +135,7 @@ func TestABundleOfNothingAndOfMuch(t *testing.T) {
 			subjects[s.Subject] = true
 		}
 	}
-	if len(subjects) != MostFlows {
+	if len(subjects) != MaxFlows {
 		t.Errorf("%d flows", len(subjects))
 	}
 }

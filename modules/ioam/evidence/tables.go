@@ -14,7 +14,7 @@ import (
 // MaxRows is the maximum number of rows of a table; the samples hold all.
 const MaxRows = 100
 
-// rest is the note about omitted rows of a table.
+// rest returns the note about omitted rows of a table.
 func rest(n int) string {
 	if n <= MaxRows {
 		return ""
@@ -22,7 +22,7 @@ func rest(n int) string {
 	return fmt.Sprintf("and %d more", n-MaxRows)
 }
 
-// times are the median and the 99th percentile of a histogram of nanoseconds.
+// times returns the median and the 99th percentile of a histogram of nanoseconds.
 func times(h *hist.Histogram) []string {
 	if h.Count() == 0 {
 		return []string{"", ""}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"weir/core/module"
+)
+
+// fields declares the values of each scope.
+func fields() []module.Field[ioamIoamScopeCounts] {
+	packets := func(name, title, help string) module.Column {
+		return module.Column{Name: name, Title: title, Help: help, Unit: module.Packets, Kind: module.Counter}
+	}
+	total := func(c module.Column) module.Column { c.Metric = "packets_total"; return c }
+	alarm := func(c module.Column) module.Column { c.Alarm = true; return c }
+	return []module.Field[ioamIoamScopeCounts]{
+		{Column: total(packets("packets", "packets", "Packets of the scope that left by an interface with the role egress, as the stack hands them over.")),
+			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Packets })},
+		{Column: module.Column{Name: "octets", Help: "Octets of these packets, without the link layer.", Unit: module.Octets, Kind: module.Counter},
+			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Octets })},
+		{Column: packets("encapsulated", "with IOAM", "Packets that options were put into; in shadow, would have been."),
+			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Encapsulated })},
+		{Column: alarm(packets("too_long", "too long", "Packets left alone, because with the options they would exceed the device's MTU.")),
+			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.TooLong })},
+		{Column: alarm(packets("no_room", "no room", "Packets without options, because their extension headers have no space.")),
+			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.NoRoom })},
+		{Column: alarm(packets("failed", "failed", "Packets without options, because the kernel rejected the change.")),
+			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Failed })},
+		{Column: packets("limited", "", "Packets left alone, because those with the flags Loopback and Active would exceed their part of the slowest interface."),
+			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Limited })},
+	}
+}
+
+// hostFields are the node's counters.
+var hostFields = []struct {
+	count      ioamIoamCount
+	name, help string
+	packets    bool
+	drop       bool // packets end here by it
+}{
+	{ioamIoamCountIOAM_RECORDED, "recorded", "Traces that got this node's data.", false, false},
+	{ioamIoamCountIOAM_OVERFLOW, "overflow", "Traces without space for this node's data: the overflow flag was set.", false, false},
+	{ioamIoamCountIOAM_FULL, "full", "Traces received with the overflow flag.", false, false},
+	{ioamIoamCountIOAM_UNKNOWN, "unknown_namespace", "Options of namespaces that the node does not know, left alone.", false, false},
+	{ioamIoamCountIOAM_UNSUPPORTED, "unsupported", "Options of types that the node does not serve, left alone.", false, false},
+	{ioamIoamCountIOAM_REMOVED, "removed", "Packets with options removed here.", true, false},
+	{ioamIoamCountIOAM_EXPORTED, "exported", "Records handed to the collector.", false, false},
+	{ioamIoamCountIOAM_RING_FULL, "ring_full", "Records lost, because nobody has read those before.", false, false},
+	{ioamIoamCountIOAM_LIMITED, "postcards_limited", "Direct exports left out, because of the limit of their rate.", false, false},
+	{ioamIoamCountIOAM_PROVEN, "proven", "Proofs of transit that hold.", false, false},
+	{ioamIoamCountIOAM_DISPROVEN, "disproven", "Proofs of transit that do not hold: a node was missed, or the order was another.", false, false},
+	{ioamIoamCountIOAM_UNPROVEN, "unproven_dropped", "Packets dropped for want of a proof that holds.", true, true},
+	{ioamIoamCountIOAM_LOOPED, "looped", "Copies sent back to the source, for packets with the loopback flag.", true, false},
+	{ioamIoamCountIOAM_LOOP_LIMITED, "loop_limited", "Copies not sent back, because they would exceed their part of the slowest interface.", true, false},
+	{ioamIoamCountIOAM_RETURNED, "returned", "Copies of this node's packets that came back, and ended here.", true, true},
+	{ioamIoamCountIOAM_ACTIVE, "active", "Traces with the flag Active.", false, false},
+	{ioamIoamCountIOAM_TERMINATED, "terminated", "Packets with the flag Active that ended where their options did.", true, true},
+	{ioamIoamCountIOAM_EDGES, "edges", "Edge-to-edge options that ended here.", false, false},
+	{ioamIoamCountIOAM_CONTEXT, "trace_contexts", "HTTP requests with a W3C trace context.", false, false},
+	{ioamIoamCountIOAM_CARRIED, "socket_contexts", "Packets that were given the W3C trace context of their socket.", true, false},
+	{ioamIoamCountIOAM_FROM_OUTSIDE, "from_outside", "Packets with IOAM dropped where they came in by an interface without the role ingress.", true, true},
+	{ioamIoamCountIOAM_TO_OUTSIDE, "to_outside", "Packets with IOAM dropped where they would have left by an interface without the role egress.", true, true},
+	{ioamIoamCountIOAM_ERROR_CLEARED, "errors_cleared", "ICMPv6 errors to the outside with IOAM cleared from the quoted packet.", true, false},
+	{ioamIoamCountIOAM_HEADER, "bad_header", "Packets dropped: an extension header is not all there.", true, true},
+	{ioamIoamCountIOAM_OPTION, "bad_option", "Packets dropped: an option ends behind its header.", true, true},
+	{ioamIoamCountIOAM_PADDING, "bad_padding", "Packets dropped: more than 7 octets of padding in a row.", true, true},
+	{ioamIoamCountIOAM_SHORT, "bad_short", "Packets dropped: an option is too short for its type.", true, true},
+	{ioamIoamCountIOAM_ODD, "bad_words", "Packets dropped: a trace is no multiple of 4 octets long.", true, true},
+	{ioamIoamCountIOAM_ALIGNMENT, "bad_alignment", "Packets dropped: an option is not at a multiple of 4 octets.", true, true},
+	{ioamIoamCountIOAM_NODE_LENGTH, "bad_node_length", "Packets dropped: a trace's NodeLen contradicts its type.", true, true},
+	{ioamIoamCountIOAM_REMAINING, "bad_remaining", "Packets dropped: a trace's RemainingLen exceeds it.", true, true},
+	{ioamIoamCountIOAM_SEQUENCES, "bad_sequences", "Packets dropped: an edge-to-edge option with two sequence numbers.", true, true},
+	{ioamIoamCountIOAM_FIELDS, "bad_fields", "Packets dropped: an option's fields contradict its flags.", true, true},
+	{ioamIoamCountIOAM_MANY, "bad_many", "Packets dropped: more options, or longer headers, than are looked at.", true, true},
+	{ioamIoamCountIOAM_FAILED, "node_failed", "Packets for which the kernel rejected a change.", true, true},
+}
+
+// Columns declares the values of a plane's Report.
+func Columns() module.Columns {
+	c := module.Columns{Rows: module.ColumnsOf(fields()), Promise: "options"}
+	for _, f := range hostFields {
+		unit := module.Events
+		if f.packets {
+			unit = module.Packets
+		}
+		c.Host = append(c.Host, module.Column{Name: f.name, Help: f.help, Unit: unit, Kind: module.Counter})
+	}
+	return c
+}
+
+// Report returns the counters.
+func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
+	d, err := open(p.ns, p.host.Pins)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return report, err
+	}
+	loaded := err == nil
+	if loaded {
+		defer func() { _ = d.close() }()
+		if report.Host, err = d.hostValues(); err != nil {
+			return report, err
+		}
+	}
+	declared := fields()
+	for _, b := range have.Scopes {
+		row := module.Row{Scope: b.Name, Promise: EncapsulationOf(b.Scope).Sampling.String()}
+		if loaded {
+			counts, err := d.scopeCounts(uint32(b.Index))
+			if err != nil {
+				return report, err
+			}
+			row.Values = module.ValuesOf(declared, counts)
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	report.Note = append(sentence(report.Host), p.PlanNotes(have)...)
+	return report, nil
+}
+
+// sentence describes the counters of the node; nothing if they are 0.
+func sentence(values []module.Value) []string {
+	var did []string
+	for i, f := range hostFields[:len(values)] {
+		if n := values[i].Count; n > 0 {
+			did = append(did, fmt.Sprintf("%s %d", strings.ReplaceAll(f.name, "_", " "), n))
+		}
+	}
+	if len(did) == 0 {
+		return nil
+	}
+	return []string{"ioam: the node has counted: " + strings.Join(did, ", ")}
+}
+
+func (d *dataPlane) hostValues() ([]module.Value, error) {
+	counts, err := d.nodeCounts()
+	if err != nil {
+		return nil, err
+	}
+	values := make([]module.Value, len(hostFields))
+	for i, f := range hostFields {
+		values[i] = module.Counted(counts[f.count])
+	}
+	return values, nil
+}
