@@ -50,9 +50,14 @@ func (g Group) Call(t *testing.T, args ...string) (status fault.Status, stdout, 
 // Start runs a command line in a process of its own, which ends with the test.
 func Start(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	command := exec.Command(os.Args[0])
+	return StartAs(t, &exec.Cmd{Stdout: &strings.Builder{}, Stderr: &strings.Builder{}}, args...)
+}
+
+// StartAs is Start with the streams and attributes of a prepared command.
+func StartAs(t *testing.T, command *exec.Cmd, args ...string) *exec.Cmd {
+	t.Helper()
+	command.Path, command.Args = os.Args[0], os.Args[:1]
 	command.Env = append(os.Environ(), commandVariable+"="+strings.Join(args, "\n"))
-	command.Stdout, command.Stderr = &strings.Builder{}, &strings.Builder{}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -110,8 +110,8 @@ started in, whose limits hold too.`,
 	return command
 }
 
-// hangups returns the signals that end a command like SIGTERM, unless they were ignored at the
-// start, as by nohup.
+// hangups returns the signals beside SIGINT and SIGTERM that reach the command, unless they were
+// ignored at the start, as by nohup.
 func hangups() (all []os.Signal) {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(s) {
@@ -157,11 +157,17 @@ func runLimited(a *cli.App, command *cobra.Command, args []string, options runOp
 			return err
 		}
 	}
-	ctx := command.Context()
-	if all := hangups(); len(all) > 0 {
+	ctx, all := command.Context(), hangups()
+	if len(all) > 0 {
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, all...)
 		defer stop()
+	}
+	if options.pid == 0 {
+		signals := make(chan os.Signal, 8)
+		signal.Notify(signals, append(all, syscall.SIGINT, syscall.SIGTERM)...)
+		defer signal.Stop(signals)
+		work.Signals = signals
 	}
 	outcome, err := runOrBorrow(ctx, work, given)
 	if err != nil {

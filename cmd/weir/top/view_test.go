@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +15,11 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sys/unix"
 
+	"weir/cmd/weir/clitest"
 	"weir/cmd/weir/view"
 	"weir/core/engine"
 	"weir/core/module"
 	"weir/core/policy"
-	"weir/kernel/testutil"
 )
 
 // screen is what the view shows, line by line, without its colours.
@@ -192,32 +191,9 @@ func TestLiveViewEndsWithKeysOrAnError(t *testing.T) {
 	}
 }
 
-// openTerminal makes a terminal of 80 times 24 and returns its host's end and its own.
-func openTerminal(t *testing.T) (host, terminal *os.File) {
-	t.Helper()
-	host, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	testutil.Need(t, "pseudo-terminals", err)
-	t.Cleanup(func() { host.Close() })
-	number, err := unix.IoctlGetInt(int(host.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(host.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		err = unix.IoctlSetWinsize(int(host.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
-	}
-	if err == nil {
-		terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { terminal.Close() })
-	return host, terminal
-}
-
 // On a real terminal keys reach the view, and it is left as it was.
 func TestTopOnATerminal(t *testing.T) {
-	host, terminal := openTerminal(t)
+	host, terminal := clitest.Terminal(t)
 	settings := func() unix.Termios {
 		s, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
 		if err != nil {

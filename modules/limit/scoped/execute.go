@@ -90,12 +90,20 @@ func (c Command) await(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup, 
 	if err := begin(); err != nil {
 		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
 	}
+	var signals *forwarder
+	if c.Signals != nil {
+		signals, ctx = forward(ctx, c.Signals, group)
+		defer signals.stop()
+	}
 	stop := context.AfterFunc(ctx, func() { signalAll(group, syscall.SIGTERM) })
 	defer stop()
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return 0, fmt.Errorf("wait for %s: %w", c.Args[0], err)
+	}
+	if signals != nil {
+		signals.end(cmd)
 	}
 	if err := c.awaitCompletion(ctx, group); err != nil {
 		return 0, err

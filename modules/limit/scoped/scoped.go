@@ -37,6 +37,9 @@ type Command struct {
 	// PID is a running process, in place of Args: it and its descendants are limited until they end
 	// or ctx ends.
 	PID int
+	// Signals are forwarded to a running command, which then decides when it ends; ctx no longer
+	// ends it. nil for none.
+	Signals <-chan os.Signal
 	// Notify receives progress messages while the caller waits; nil for none.
 	Notify func(message string)
 
@@ -57,7 +60,7 @@ type Outcome struct {
 }
 
 // Run runs the command until it and all its descendants have ended. When ctx ends, they are
-// terminated.
+// terminated, unless Signals replaces ctx.
 func Run(ctx context.Context, c Command) (out Outcome, err error) {
 	if err := RemoveStale(); err != nil {
 		return Outcome{}, err
