@@ -29,7 +29,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// root is the folder of the module, above this one.
+// root returns the folder of the module.
 func root(t *testing.T) string {
 	t.Helper()
 	folder, err := os.Getwd()
@@ -94,16 +94,16 @@ func TestEveryObjectLoadsAndAttaches(t *testing.T) {
 	}
 }
 
-// check loads one program of an object with the maps it uses, and attaches it. The members of a
-// struct_ops belong together: with one of them all are loaded, and they are not attached, since
-// their names would be seen by the whole host.
+// check loads one program of an object with its maps, and attaches it. The members of a struct_ops
+// depend on each other: with one of them all are loaded, and they are not attached, since their
+// names would be visible on the whole host.
 func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 	kind := object.Programs[name].Type
 	if err := probe.ProgramType(kind); kind != ebpf.UnspecifiedProgram && err != nil {
 		testutil.Need(t, feature(kind), err)
 	}
 	if kind == ebpf.StructOps {
-		testutil.Need(t, "struct_ops-links", probe.CongestionOps()) // links to them, which came later than the type
+		testutil.Need(t, "struct_ops-links", probe.CongestionOps()) // links to them, which are newer than the type
 	}
 	spec := object.Copy()
 	for other, program := range spec.Programs {
@@ -136,18 +136,18 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 	}
 }
 
-// openSettings keeps the verifier from knowing the settings of programs, which are constants once
-// they are loaded: with those of the object, zeros for the most part, most of the code is dead and
-// is not looked at. Some have to be known, and are what makes the most code live: those that stand
-// for what the kernel has, and those by which a lock is taken and given back. An array's bound is
-// that of the object, which has as few elements as can be.
+// openSettings hides the settings of programs from the verifier. Settings are constants once the
+// programs are loaded: with the object's values, mostly zeros, most of the code is dead and would
+// not be verified. Some settings must be known: the kernel's features, and those that select how a
+// lock is taken and released. They have the values with the most live code. An array's bound is
+// that of the object, which has as few elements as possible.
 func openSettings(t *testing.T, spec *ebpf.CollectionSpec) {
 	t.Helper()
 	known := false
 	for _, setting := range []struct {
 		program, name string
-		lacking       error // what keeps the kernel from it
-		bound         int   // octets in front of a bound, of an array of two
+		lacking       error // the reason if the kernel cannot use it
+		bound         int   // offset of a bound, of an array of two
 	}{
 		{"", "scope_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie), 0},
 		{"", "delay_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie), 0},
@@ -166,19 +166,18 @@ func openSettings(t *testing.T, spec *ebpf.CollectionSpec) {
 		}
 		value := bytes.Repeat([]byte{1}, int(variable.Size()))
 		if setting.bound > 0 {
-			copy(value[setting.bound:], []byte{1, 0, 0, 0}) // little-endian, as the object is
+			copy(value[setting.bound:], []byte{1, 0, 0, 0}) // little-endian, like the object
 		}
 		if err := variable.Set(value); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if constants := spec.Maps[".rodata"]; constants != nil && !known {
-		constants.Flags &^= unix.BPF_F_RDONLY_PROG // so that it is not frozen either
+		constants.Flags &^= unix.BPF_F_RDONLY_PROG // do not freeze it either
 	}
 }
 
-// memberOf is where a member of a variable begins, in octets; 0 where the object has no such
-// variable.
+// memberOf returns the offset of a variable's member; 0 if the object has no such variable.
 func memberOf(t *testing.T, spec *ebpf.CollectionSpec, variable, name string) int {
 	t.Helper()
 	if spec.Variables[variable] == nil {
@@ -198,7 +197,7 @@ func memberOf(t *testing.T, spec *ebpf.CollectionSpec, variable, name string) in
 }
 
 // kernelTypes reads the kernel's types as a file. The library maps them into memory, and finds only
-// zeros there under user-mode Linux. Where they cannot be read, nil leaves the search to the
+// zeros there under user-mode Linux. If they are not readable, nil leaves the search to the
 // library.
 func kernelTypes() *btf.Spec {
 	types, err := btf.LoadSpec("/sys/kernel/btf/vmlinux")
@@ -208,7 +207,7 @@ func kernelTypes() *btf.Spec {
 	return types
 }
 
-// feature is the name that testutil's table of absent features has for a program type.
+// feature returns the name of a program type in testutil's table of absent features.
 func feature(kind ebpf.ProgramType) string {
 	switch kind {
 	case ebpf.StructOps:
@@ -221,12 +220,12 @@ func feature(kind ebpf.ProgramType) string {
 	return strings.ToLower(kind.String())
 }
 
-// attach puts a program where its type belongs and takes it away again. Types without a place here
-// are loaded only.
+// attach attaches a program at the hook of its type and detaches it. Types without a hook here are
+// only loaded.
 func attach(t *testing.T, program *ebpf.Program, spec *ebpf.ProgramSpec) error {
 	switch {
 	case spec.AttachType == ebpf.AttachXDPDevMap || spec.AttachType == ebpf.AttachXDPCPUMap:
-		return nil // goes into a map, not on a device
+		return nil // is stored in a map, not attached to a device
 	case program.Type() == ebpf.XDP:
 		return onVeth(func(dev rtnl.Device) (io.Closer, error) {
 			return link.AttachXDP(link.XDPOptions{Program: program, Interface: dev.Index, Flags: link.XDPDriverMode})
@@ -241,7 +240,7 @@ func attach(t *testing.T, program *ebpf.Program, spec *ebpf.ProgramSpec) error {
 	return nil
 }
 
-// onVeth attaches to a veth device in a namespace of its own, whose other end is there too.
+// onVeth attaches to one end of a veth pair in a new namespace.
 func onVeth(attach func(rtnl.Device) (io.Closer, error)) error {
 	return netns.Fresh(func() error {
 		conn, err := rtnl.Open(nil)
@@ -264,7 +263,7 @@ func onVeth(attach func(rtnl.Device) (io.Closer, error)) error {
 	})
 }
 
-// onCgroup attaches to a new control group that nobody is in.
+// onCgroup attaches to a new, empty cgroup.
 func onCgroup(t *testing.T, program *ebpf.Program, kind ebpf.AttachType) error {
 	groups, err := probe.CgroupMounts()
 	if err == nil && groups.Path == "" {

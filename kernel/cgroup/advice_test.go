@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// 'ip netns exec' makes the namespace ours and puts another /sys over the one with the hierarchy.
+// 'ip netns exec' mounts another /sys over the one with the hierarchy.
 func TestAdviceInANamedNamespace(t *testing.T) {
 	dir := t.TempDir()
 	if got := wayToMount(dir); !strings.HasPrefix(got, "mount it:") {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A hierarchy over which another one was mounted is not to be found by its path any more.
+// A hierarchy covered by another mount is not reachable by its path.
 func TestMountsThatAreHiddenDoNotCount(t *testing.T) {
 	const base = `22 1 0:20 / / rw - ext4 /dev/sda1 rw
 24 22 0:22 / /sys rw - sysfs sysfs rw

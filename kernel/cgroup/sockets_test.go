@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A socket must be in the namespace it was asked for; that it is charged to the cgroup, the tests
-// of lab/run show, which have programs there that count.
+// A socket must be in the requested namespace. The tests of lab/run show that it is charged to the
+// cgroup: they have counting programs there.
 func TestSocketsBelongToTheNamespace(t *testing.T) {
 	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "sockets")
 	sockets, err := group.OpenSockets(t.Context())

@@ -11,13 +11,13 @@ import (
 	"weir/kernel/clock"
 )
 
-// TestBetweenTwoReadings has the kernel's own clock on either side of each reading.
+// TestBetweenTwoReadings reads the kernel's own clock before and after each reading.
 func TestBetweenTwoReadings(t *testing.T) {
 	m, err := clock.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const tolerance = int64(50 * time.Microsecond) // half a reading, on a machine that is busy
+	const tolerance = int64(50 * time.Microsecond) // half a reading, on a busy machine
 	for range 1000 {
 		before := system(t)
 		now := m.Now()

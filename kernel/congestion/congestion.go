@@ -17,8 +17,8 @@ import (
 
 const availableFile = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
-// Check says whether TCP on this host has the congestion control; "" is the host's
-// default and always there. Trying it on a socket lets the kernel load its module.
+// Check reports whether TCP on this host has the congestion control; "" is the host's default and
+// always available. The kernel loads its module when Check sets it on a socket.
 func Check(name string) error {
 	if name == "" {
 		return nil
@@ -31,7 +31,7 @@ func Check(name string) error {
 	return Set(fd, name)
 }
 
-// Set gives the socket its congestion control. Its error says which ones the host has.
+// Set sets the socket's congestion control. Its error lists the available ones.
 func Set(fd int, name string) error {
 	if name == "" {
 		return nil
@@ -59,8 +59,7 @@ func Of(fd int) string {
 	return name
 }
 
-// available lists the congestion controls that the kernel has loaded, in order; empty where it
-// cannot be read.
+// available lists the loaded congestion controls, in order; empty if they are not readable.
 func available() []string {
 	text, err := os.ReadFile(availableFile)
 	if err != nil {

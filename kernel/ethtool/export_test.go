@@ -2,10 +2,10 @@
 
 package ethtool
 
-// FeatureState is what the kernel says of a feature.
+// FeatureState is the state of a feature in the kernel.
 type FeatureState = featureState
 
-// States are those of a device in the calling thread's namespace.
+// States returns those of a device in the calling thread's namespace.
 func States(dev string) (states map[string]FeatureState, err error) {
 	err = asking(nil, func(a asker) (err error) {
 		states, err = a.features(dev)

@@ -13,7 +13,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// TestFeaturesAreWhatOthersRead compares each bit with what another implementation makes of it.
+// TestFeaturesAreWhatOthersRead compares each bit with the result of another implementation.
 func TestFeaturesAreWhatOthersRead(t *testing.T) {
 	testutil.NeedRoot(t)
 	ns := testutil.Namespace(t, "here")

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package hops finds the hop of a path that rewrites or bleaches a differentiated services code
-// point (DSCP): packets whose hop limit ends on the way come back in ICMP errors, which quote the
-// header as it came to that hop (RFC 792, RFC 4443).
+// point (DSCP). A packet with an expired hop limit returns in an ICMP error, which quotes the
+// header as received at that hop (RFC 792, RFC 4443).
 //
 // Pitfalls:
-//   - A quote is what the hop's stack had when it gave up: a change between two hops was made by
-//     the first where the packet left it, or by the second where it came in.
-//   - Routers limit their ICMP errors, and some send none: a hop that is silent is told as that.
-//   - The TCP probes of a path are connections with a port each, so that paths which share their
-//     load by flow may differ from hop to hop; the datagrams of UDP are one flow.
-//   - What the destination does with a DSCP is known where it sends an ICMP error, not where it
-//     answers.
+//   - A quote is the packet in the hop's stack: a change between two hops was made by the first at
+//     its egress, or by the second at its ingress.
+//   - Routers limit their ICMP errors, and some send none: such a hop is reported as silent.
+//   - Each TCP probe has its own port, so load balancing by flow may send the probes along different
+//     paths; UDP datagrams are one flow.
+//   - The DSCP at the destination is known if it sends an ICMP error, and unknown if it answers.
 package hops

@@ -17,7 +17,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// way is a client, three routers and a server in a row: hops 1 to 3, and 4.
+// way is a client, three routers (hops 1 to 3) and a server (hop 4) in a row.
 type way struct{ nodes []*netns.Namespace }
 
 const (
@@ -75,7 +75,7 @@ func run(t *testing.T, arguments ...string) {
 	}
 }
 
-// filter loads rules of nftables at a router.
+// filter loads nftables rules at a router.
 func (w *way) filter(t *testing.T, hop int, rules string) {
 	t.Helper()
 	testutil.Command(t, "nft")
@@ -91,7 +91,7 @@ func (w *way) trace(t *testing.T, o Options, each func(t *testing.T, p Path)) {
 	for _, to := range []string{server4, server6} {
 		for _, protocol := range []string{"udp", "tcp"} {
 			t.Run(protocol+" to "+to, func(t *testing.T) {
-				if o.Wait == brief.Wait { // the paths of which are mostly waited for
+				if o.Wait == brief.Wait { // most of the time is spent on their timeouts
 					t.Parallel()
 				}
 				of := o
@@ -115,17 +115,17 @@ func (w *way) trace(t *testing.T, o Options, each func(t *testing.T, p Path)) {
 	}
 }
 
-// patient waits for as long as a slow machine takes, and asks often where a hop may drop.
+// patient waits long enough for a slow machine, and sends many probes to a hop that may drop some.
 var patient = Options{Attempts: 10, Wait: 10 * time.Second}
 
-// brief is for silent hops, which are waited for to the end.
+// brief is for silent hops, which always take the whole timeout.
 var brief = Options{Attempts: 2, Wait: 4 * time.Second, Port: 7}
 
-// silent has a router send no errors.
+// silent is a rule for a router: send no errors.
 const silent = "add table inet t; add chain inet t c { type filter hook output priority 0; }; " +
 	"add rule inet t c icmp type time-exceeded drop; add rule inet t c icmpv6 type time-exceeded drop"
 
-// want compares the DSCPs with which probes came to the hops; -1 is not told.
+// want compares the DSCPs of the probes at the hops; -1 is unknown.
 func want(t *testing.T, p Path, dscps ...int) {
 	t.Helper()
 	var got []int
@@ -174,7 +174,7 @@ func TestAHopThatBleaches(t *testing.T) {
 	})
 }
 
-// One that rewrites what comes in quotes what it has made of it.
+// A hop that rewrites at its ingress quotes the rewritten header.
 func TestAHopThatRewritesAndOneThatRewritesBack(t *testing.T) {
 	w := newWay(t)
 	w.filter(t, 2, "add table inet t; add chain inet t c { type filter hook prerouting priority -300; }; "+
@@ -193,7 +193,7 @@ func TestAHopThatRewritesAndOneThatRewritesBack(t *testing.T) {
 	})
 }
 
-// A change behind a silent hop may be that hop's.
+// A change behind a silent hop may be the silent hop's.
 func TestAHopThatSendsNoICMP(t *testing.T) {
 	w := newWay(t)
 	w.filter(t, 2, silent+"; add chain inet t p { type filter hook postrouting priority 0; }; "+
@@ -259,7 +259,7 @@ func TestADestinationThatAnswers(t *testing.T) {
 	})
 }
 
-// A router without a route says so, and the path ends there.
+// A router without a route reports it, and the path ends there.
 func TestAPathThatEndsAtARouter(t *testing.T) {
 	w := newWay(t)
 	for _, route := range []string{"10.8.3.0/24", "2001:db8:8:3::/64"} {
@@ -273,7 +273,7 @@ func TestAPathThatEndsAtARouter(t *testing.T) {
 	})
 }
 
-// Where the next router does not answer for its address, this host's own errors tell of no hop.
+// If the next router does not resolve, this host's own errors do not count as a hop.
 func TestAProbeThatNeverLeaves(t *testing.T) {
 	w := newWay(t)
 	run(t, "ip", "-n", w.nodes[1].Name, "link", "set", "left", "arp", "off")

@@ -19,7 +19,7 @@ type Hop struct {
 	Known bool      `json:"dscp_known"`
 }
 
-// Answer is how a hop has answered.
+// Answer is the kind of a hop's answer.
 type Answer string
 
 const (
@@ -34,10 +34,10 @@ const (
 // last reports whether an answer ends the path.
 func (a Answer) last() bool { return a != Silent && a != Answer(Exceeded) }
 
-// Change is where a code point became another.
+// Change is a change of the code point.
 type Change struct {
-	// After and Before are the hops between which it changed: After had it as it was, and 0 is this
-	// host. Either may have changed it, and those between them, which were silent.
+	// After and Before are the hops around the change: After had the former value, and 0 is this
+	// host. Either of them, or a silent hop between them, made the change.
 	After  int       `json:"after_hop"`
 	Before int       `json:"before_hop"`
 	Was    dscp.DSCP `json:"was"`

@@ -21,13 +21,13 @@ type Kind string
 const (
 	Exceeded        Kind = "hop limit exceeded"
 	PortUnreachable Kind = "port unreachable"
-	Unreachable     Kind = "unreachable" // by a hop that has no route, or may not forward it
+	Unreachable     Kind = "unreachable" // by a hop without a route, or with a filter
 )
 
 // Quote is an ICMP error and the header that it quotes.
 type Quote struct {
 	Kind Kind
-	// DSCP is the code point that the packet had where the error was made.
+	// DSCP is the code point of the packet at the sender of the error.
 	DSCP     dscp.DSCP
 	To       netip.Addr // destination of the quoted packet
 	Protocol uint8
@@ -41,7 +41,7 @@ const (
 	ports      = 8 // bytes of the transport header in every error (RFC 792)
 )
 
-// ParseIPv4 reads an IPv4 packet that holds an ICMP error (RFC 792); false for every other.
+// ParseIPv4 reads an IPv4 packet with an ICMP error (RFC 792); false for every other packet.
 func ParseIPv4(packet []byte) (Quote, bool) {
 	header, ok := header4(packet)
 	if !ok || packet[9] != 1 || len(packet) < header+icmpHeader {
@@ -75,13 +75,13 @@ func kind4(kind, code byte) (Kind, bool) {
 		return Exceeded, true
 	case kind == 3 && code == 3: // fragmentation needed
 		return PortUnreachable, true
-	case kind == 3 && code != 4: // which asks for smaller packets
+	case kind == 3 && code != 4: // except a request for smaller packets
 		return Unreachable, true
 	}
 	return "", false
 }
 
-// ParseIPv6 reads an ICMPv6 message that is an error (RFC 4443); false for every other.
+// ParseIPv6 reads an ICMPv6 error (RFC 4443); false for every other message.
 func ParseIPv6(message []byte) (Quote, bool) {
 	if len(message) < icmpHeader+ip6Header {
 		return Quote{}, false
@@ -111,7 +111,7 @@ func kind6(kind, code byte) (Kind, bool) {
 	return "", false
 }
 
-// extensions skips headers of options and routing, and that of a first fragment.
+// extensions skips options and routing headers, and the header of a first fragment.
 func extensions(next byte, b []byte) (byte, []byte, bool) {
 	for next == 0 || next == 43 || next == 60 || next == 44 {
 		length := 8

@@ -32,7 +32,7 @@ func quoted4(t testing.TB, kind, code uint8, tos uint8) []byte {
 		&layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(kind, code)}, gopacket.Payload(inner[:28]))
 }
 
-// quoted6 quotes a TCP packet behind a header of hop-by-hop options.
+// quoted6 quotes a TCP packet behind a Hop-by-Hop header.
 func quoted6(t testing.TB) []byte {
 	tcp := bytes(t, &layers.TCP{SrcPort: 4000, DstPort: 80, SYN: true})
 	options := append([]byte{6, 0, 1, 4, 0, 0, 0, 0}, tcp...)
@@ -60,7 +60,7 @@ func TestQuotedHeadersAreRead(t *testing.T) {
 	}
 }
 
-// A quote that is cut, or of a later fragment, is none.
+// A truncated quote, or the quote of a later fragment, is rejected.
 func TestQuotesThatAreCut(t *testing.T) {
 	whole4, whole6 := quoted4(t, 11, 0, 4), quoted6(t)
 	for n := range whole4 {
@@ -79,7 +79,7 @@ func TestQuotesThatAreCut(t *testing.T) {
 	}
 }
 
-// What is read from any octets was in them.
+// Every address of the result must be in the input.
 func FuzzQuote(f *testing.F) {
 	f.Add(quoted4(f, 11, 0, 4), true)
 	f.Add(quoted4(f, 3, 3, 0xb8), true)
@@ -100,7 +100,7 @@ func FuzzQuote(f *testing.F) {
 		if q.DSCP > 63 || q.Kind == "" || q.Protocol != protocolTCP && q.Protocol != protocolUDP {
 			t.Fatalf("%+v of % x", q, b)
 		}
-		// Another decoder has the same DSCP and destination, where it can read it at all.
+		// Another decoder returns the same DSCP and destination if it can decode the packet.
 		decoded := gopacket.NewPacket(b[at:], protocol, gopacket.DecodeOptions{Lazy: true})
 		switch ip := decoded.NetworkLayer().(type) {
 		case *layers.IPv4:

@@ -24,7 +24,7 @@ type Options struct {
 	Port     uint16 // 0 is 33434 for UDP and 80 for TCP
 	DSCP     dscp.DSCP
 	Hops     int           // 0 is 30
-	Attempts int           // at each hop that has not answered; 0 is 3
+	Attempts int           // at each unanswered hop; 0 is 3
 	Wait     time.Duration // for the answers to an attempt; 0 is 1 s
 }
 
@@ -53,7 +53,7 @@ func (o *Options) complete() {
 	}
 }
 
-// Run traces one path from this thread's network namespace. It takes CAP_NET_RAW.
+// Run traces one path from this thread's network namespace. It requires CAP_NET_RAW.
 func Run(ctx context.Context, o Options) (Path, error) {
 	o.complete()
 	p := Path{To: o.To, Protocol: o.Protocol, Port: o.Port, Sent: o.DSCP}
@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (Path, error) {
 	return p, nil
 }
 
-// trim leaves out the silent hops behind the last that has answered, but one.
+// trim removes the silent hops behind the last answer, except one.
 func (p *Path) trim() {
 	n := len(p.Hops)
 	for n > 1 && p.Hops[n-1].Answer == Silent && p.Hops[n-2].Answer == Silent {
@@ -96,8 +96,8 @@ func (p *Path) trim() {
 // tracer is a running trace.
 type tracer struct {
 	Options
-	errors int         // raw socket that ICMP errors come to
-	hops   map[int]Hop // that have answered
+	errors int         // raw socket for ICMP errors
+	hops   map[int]Hop // hops with an answer
 	end    int         // the last hop
 	own    []net.Addr  // of this host
 	alone  bool        // probe hops one by one: the destination answers datagrams

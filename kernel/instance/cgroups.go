@@ -17,18 +17,18 @@ import (
 // cgroupPrefix begins the names of the labs' cgroups, which lie below the root of the v2 hierarchy.
 const cgroupPrefix = "weir-lab-"
 
-// cgroup is the name of the lab's cgroup, which contains those of its hosts. The prefix is unique,
-// so that all objects of a lab can be found by its id.
+// cgroup returns the name of the lab's cgroup, the parent of its hosts' cgroups. The prefix is
+// unique, so that all objects of a lab can be found by its id.
 func (i Info) cgroup() string { return cgroupPrefix + i.ID }
 
-// Cgroup makes the lab's cgroup. The instance's Clear removes it with all that is in it.
+// Cgroup creates the lab's cgroup. Clear removes it with its descendants.
 func (i *Instance) Cgroup() (cgroup.Cgroup, error) { return cgroup.Create("", i.cgroup()) }
 
 // clearCgroup ends the processes in the lab's cgroups, except this one, and removes the cgroups.
 func (i Info) clearCgroup() error {
 	root, err := cgroup.Root()
 	if err != nil {
-		return nil // without the hierarchy there is none
+		return nil // without the hierarchy there are none
 	}
 	return removeTree(filepath.Join(root, i.cgroup()))
 }
@@ -50,11 +50,11 @@ func removeTree(path string) error {
 
 var labCgroup = regexp.MustCompile(`^weir-lab-[0-9a-f]{6}$`)
 
-// sweepOrphanCgroups removes the cgroups of labs that no directory and no process belongs to.
+// sweepOrphanCgroups removes the cgroups of labs without a directory and without a process.
 func sweepOrphanCgroups(age time.Duration) (removed []string, err error) {
 	root, err := cgroup.Root()
 	if err != nil {
-		return nil, nil // without the hierarchy there is none
+		return nil, nil // without the hierarchy there are none
 	}
 	paths, err := filepath.Glob(filepath.Join(root, cgroupPrefix+"*"))
 	if err != nil {
@@ -71,7 +71,7 @@ func sweepOrphanCgroups(age time.Duration) (removed []string, err error) {
 		}
 		inner, _ := filepath.Glob(filepath.Join(path, "*", "cgroup.procs")) // the pattern is well-formed
 		for _, procs := range inner {
-			_ = os.Remove(filepath.Dir(procs)) // one with a process in it stays, and so does the lab's
+			_ = os.Remove(filepath.Dir(procs)) // one with a process stays, and so does the lab's
 		}
 		if os.Remove(path) == nil {
 			removed = append(removed, name)

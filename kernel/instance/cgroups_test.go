@@ -15,13 +15,13 @@ import (
 	"weir/kernel/testutil"
 )
 
-// idle is a process that does nothing until its input ends.
+// idle waits for the end of its input.
 func idle(in io.Reader, _ io.Writer) error {
 	_, _ = io.Copy(io.Discard, in)
 	return nil
 }
 
-// occupied makes a lab with a cgroup, a host's cgroup in it, and an idle process in that. The
+// occupied makes a lab with a cgroup, a host's cgroup below it, and an idle process in that. The
 // caller ends all three.
 func occupied(t *testing.T) (lab *Instance, group cgroup.Cgroup, process *child.Process) {
 	t.Helper()
@@ -66,7 +66,7 @@ func TestClearRemovesTheLabsCgroupsAndWhatRunsInThem(t *testing.T) {
 	}
 }
 
-// Cgroups of a lab whose directory has gone are removed, except where something still runs in one.
+// Cgroups of a lab without a directory are removed, unless they contain a process.
 func TestSweepOrphanCgroups(t *testing.T) {
 	lab, group, process := occupied(t)
 	swept := func() bool {

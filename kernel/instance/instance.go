@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instance keeps the books of the labs that exist on this machine, so that none outlives
-// its owner unnoticed.
+// Package instance registers the labs that exist on this machine, so that none outlives its owner
+// unnoticed.
 //
 // An instance is one built lab. Its directory under [Root] holds instance.json, and every namespace
-// of the lab is named after its id. The rules that make kill -9 harmless:
+// of the lab is named after its id. These rules make kill -9 harmless:
 //
-//   - The directory exists before the first namespace or cgroup does, so whatever exists can be
-//     found from it.
-//   - The owner holds a lock (flock) on a file in it for as long as it lives; the kernel lets go of
-//     it with the process. Who may read a file may lock it, so root alone may.
-//   - An instance whose lock is free is stale, and [Sweep] removes it. Every weir lab command
-//     sweeps first.
+//   - The directory exists before the first namespace or cgroup, so all objects can be found from
+//     it.
+//   - The owner holds a lock (flock) on a file in it for its lifetime; the kernel releases the lock
+//     with the process. A user that may read a file may lock it, so only root may read it.
+//   - An instance with a free lock is stale, and [Sweep] removes it. Every weir lab command sweeps
+//     first.
 //
-// A lab that `weir lab up --detach` leaves behind is owned by a process of its own, so the same
-// rules hold for it.
+// The owner of a lab started by `weir lab up --detach` is a separate process, so the same rules
+// hold for it.
 package instance
 
 import (
@@ -55,7 +55,7 @@ type Info struct {
 	// Nodes maps a node's name to that of its namespace. It is empty until the first topology is
 	// built.
 	Nodes map[string]string `json:"nodes"`
-	// Dir is where the instance is kept; it is not written.
+	// Dir is the instance's directory; it is not stored.
 	Dir string `json:"-"`
 }
 
@@ -82,7 +82,7 @@ func CheckRoot() error {
 		"create a lab: namespaces, links and BPF programs need root (CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF)")
 }
 
-// New registers a lab that this process owns. Nothing but its directory exists afterwards.
+// New registers a lab owned by this process. It creates nothing but the directory.
 func New(scenario string, purpose Purpose) (*Instance, error) {
 	if err := CheckRoot(); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func New(scenario string, purpose Purpose) (*Instance, error) {
 	return instance, nil
 }
 
-// newDirectory makes the directory of a new id.
+// newDirectory creates the directory of a new id.
 func newDirectory() (id, dir string, err error) {
 	for range 16 {
 		var random [3]byte
@@ -132,8 +132,8 @@ func newDirectory() (id, dir string, err error) {
 	return id, dir, nil
 }
 
-// openBook takes the lock under which instances are registered and judged stale. Closing the file
-// gives it back.
+// openBook takes the lock for registering instances and for deciding that one is stale. Closing the
+// file releases it.
 func openBook() (*os.File, error) {
 	if err := os.MkdirAll(Root(), 0o755); err != nil {
 		return nil, storage.Fault(fmt.Errorf("create run directory: %w", err))
@@ -148,13 +148,13 @@ func openBook() (*os.File, error) {
 	return book, nil
 }
 
-// prefix starts the names of the instance's namespaces.
+// prefix returns the common prefix of the instance's namespaces.
 func (i Info) prefix() string { return "weir-" + i.ID + "-" }
 
-// Namespace is the name of a node's namespace.
+// Namespace returns the name of a node's namespace.
 func (i Info) Namespace(node string) string { return i.prefix() + node }
 
-// Announce writes down the nodes that are about to be created.
+// Announce stores the names of the nodes before they are created.
 func (i *Instance) Announce(nodes []string) error {
 	i.Nodes = make(map[string]string, len(nodes))
 	for _, node := range nodes {
@@ -188,7 +188,7 @@ func (i *Instance) Close() error {
 	return errors.Join(err, i.lock.Close())
 }
 
-// clear ends the processes inside the lab's namespaces and cgroups, and removes both.
+// clear ends the processes in the lab's namespaces and cgroups, and removes both.
 func (i Info) clear() error {
 	names, err := netns.List(i.prefix())
 	if err != nil {

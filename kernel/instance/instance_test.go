@@ -60,7 +60,7 @@ func hold(in io.Reader, out io.Writer) error {
 	return lab.Close()
 }
 
-// holdHandles keeps one lab with open handles to its namespaces, as topologies do.
+// holdHandles keeps one lab with open handles to its namespaces, like a topology.
 func holdHandles(in io.Reader, out io.Writer) error {
 	lab, err := New("held", Up)
 	if err != nil {
@@ -99,7 +99,8 @@ func build(lab *Instance, nodes int) error {
 	return nil
 }
 
-// start runs a part in a child that stops when the test ends, and returns the first line it says.
+// start runs a part in a child that stops when the test ends, and returns the first line of its
+// output.
 func start(t *testing.T, part string) (*child.Process, string) {
 	t.Helper()
 	process, err := child.Start(t.Context(), part, os.Stderr)
@@ -113,7 +114,7 @@ func start(t *testing.T, part string) (*child.Process, string) {
 	return process, strings.TrimSpace(line)
 }
 
-// left returns what exists of the labs in the test's run directory: directories, and namespaces of
+// left lists the remains of labs in the test's run directory: directories, and namespaces with
 // their ids.
 func left(t *testing.T) []string {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// snatch locks, as another user, all that it can open below each folder that it reads a line of.
+// snatch locks, as another user, every readable file below each folder named on its input.
 func snatch(in io.Reader, out io.Writer) error {
 	runtime.LockOSThread()
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 4711, 4711, 4711); errno != 0 {
@@ -42,7 +42,7 @@ func snatch(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// ids are the labs that this process sees.
+// ids lists the labs visible to this process.
 func ids() (all []string) {
 	list, _ := List()
 	for _, info := range list {
@@ -51,8 +51,8 @@ func ids() (all []string) {
 	return all
 }
 
-// Who may read a lab's folder can lock what is in it, and keeps no dead lab in by that; living ones
-// he sees.
+// Another user can lock the readable files of a lab's folder. That must not keep a dead lab alive,
+// and living labs stay visible.
 func TestLocksOfOtherUsersKeepNoLabIn(t *testing.T) {
 	testutil.NeedRoot(t)
 	dir := t.TempDir()

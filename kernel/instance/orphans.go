@@ -16,10 +16,10 @@ import (
 
 var labNamespace = regexp.MustCompile(`^weir-[0-9a-f]{6}-`)
 
-// SweepOrphans removes the namespaces and cgroups of labs whose directory somebody else has
-// removed, and returns their names: those that were made at least age ago, belong to no directory
-// of [Root], and that no process lives in or, of namespaces, holds a handle to. An owner holds
-// handles to all its namespaces and has a process in each cgroup, wherever its run directory is.
+// SweepOrphans removes the namespaces and cgroups of labs with a missing directory, and returns
+// their names. It removes only objects that are older than age and have no directory in [Root], no
+// process and, for namespaces, no open handle. An owner has handles to all its namespaces and a
+// process in each cgroup, even with another run directory.
 func SweepOrphans(age time.Duration) ([]string, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -71,8 +71,8 @@ func orphan(name string, age time.Duration, held map[string]bool) bool {
 	return err == nil && !held[netns.Path(name)] && !held[fmt.Sprintf("net:[%d]", inode)]
 }
 
-// heldNamespaces are the network namespaces that a process lives in or has open, as /proc names
-// them.
+// heldNamespaces returns the network namespaces of processes and of open handles, by their names in
+// /proc.
 func heldNamespaces() (map[string]bool, error) {
 	held := map[string]bool{}
 	for _, pattern := range []string{"/proc/[0-9]*/ns/net", "/proc/[0-9]*/fd/*"} {

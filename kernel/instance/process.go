@@ -35,8 +35,8 @@ func processBirth(pid int) (uint64, error) {
 	return birth, nil
 }
 
-// endInside kills the processes that live in the named namespaces, this one excepted: they belong
-// to the lab, and as long as one of them lives its namespace does too.
+// endInside kills the processes in the named namespaces, except this one: they belong to the lab,
+// and each keeps its namespace alive.
 func endInside(names []string) error {
 	inside := make(map[string]bool, len(names))
 	for _, name := range names {

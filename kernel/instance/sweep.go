@@ -79,7 +79,7 @@ func (i Info) runs() bool {
 // take tries to lock an instance. A removed one is neither free nor an error.
 func (i Info) take(how int) (lock *os.File, free bool, err error) {
 	if lock, err = i.openLock(0); errors.Is(err, os.ErrNotExist) {
-		if _, err := os.Stat(i.Dir); err != nil || i.runs() { // by a version that locks something else
+		if _, err := os.Stat(i.Dir); err != nil || i.runs() { // of a version that locks another file
 			return nil, false, nil
 		}
 		lock, err = i.openLock(os.O_CREATE)
@@ -116,8 +116,8 @@ func Sweep() ([]string, error) {
 	return removed, errors.Join(errs...)
 }
 
-// sweepTrials removes the namespaces of capacity trials (fidelity.Capacity) whose process, named in
-// them, is gone.
+// sweepTrials removes the namespaces of capacity trials (fidelity.Capacity) of processes that have
+// ended; the name contains the process id.
 func sweepTrials() error {
 	const prefix = "weir-capacity-"
 	names, err := netns.List(prefix)
@@ -184,7 +184,7 @@ func Find(id string) (Info, error) {
 	return Info{}, fault.New(fault.Usage, "name one with --lab ID; weir lab list --up shows them", "%d labs are up", len(up))
 }
 
-// End makes the owner take its lab down, waits for it, and removes any remains.
+// End makes the owner remove its lab, waits for it, and removes any remains.
 func End(ctx context.Context, info Info) error {
 	if info.runs() && info.owned() {
 		if err := unix.Kill(info.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {

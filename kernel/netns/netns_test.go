@@ -87,7 +87,7 @@ func TestDoOfNoNamespaceStaysWhereItIs(t *testing.T) {
 		return found
 	}
 	wrong := errors.New("what f returned")
-	// Inside a namespace of its own, so that the host's would be told from the caller's.
+	// In a separate namespace, to distinguish the host's from the caller's.
 	if err := testutil.Namespace(t, "caller").Do(func() error {
 		outside, inside := inode(), uint64(0)
 		err := (*netns.Namespace)(nil).Do(func() error {
@@ -124,7 +124,7 @@ func TestFreshIsNewAndLeavesNoThreadBehind(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Snapshot(t)
 	seen := map[uint64]bool{}
-	var held []*netns.Namespace // an open handle keeps the number from being used again
+	var held []*netns.Namespace // an open handle keeps the number from being reused
 	defer func() {
 		for _, ns := range held {
 			_ = ns.Close()
@@ -149,7 +149,7 @@ func TestFreshIsNewAndLeavesNoThreadBehind(t *testing.T) {
 	}
 }
 
-// A policy may name any path: what is there must not hang who reads it.
+// A policy may name any path: a file that blocks must not block the reader.
 func TestWhatIsNoNamespaceIsNotOpened(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -162,8 +162,8 @@ func TestWhatIsNoNamespaceIsNotOpened(t *testing.T) {
 	}
 }
 
-// TestOthersMakeNamespacesLater begins on a machine that has had no namespace yet, in mounts of its
-// own: the first one of ip-netns(8) must not cover what is there.
+// TestOthersMakeNamespacesLater starts in a mount namespace without any network namespace: the
+// mount of ip-netns(8) must not cover existing ones.
 func TestOthersMakeNamespacesLater(t *testing.T) {
 	testutil.NeedRoot(t)
 	const inside = "WEIR_TEST_IN_MOUNTS"

@@ -19,7 +19,7 @@ func TestForeignNamespacesAreThoseOfOtherUserNamespaces(t *testing.T) {
 	}
 }
 
-// However many network namespaces a user makes, few are visited, and all of this process's own.
+// Few admits a limited number of another user's namespaces, and all of this process's own.
 func TestFewForeignNamespacesAreVisited(t *testing.T) {
 	own, foreign := testutil.Namespace(t, "owner"), testutil.ForeignNamespace(t)
 	visited := map[*netns.Namespace]int{}

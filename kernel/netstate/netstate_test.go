@@ -14,7 +14,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// inside runs programs of other authors in the namespace, one line each.
+// inside runs other programs in the namespace, one per line.
 func inside(t *testing.T, ns *netns.Namespace, lines string) {
 	t.Helper()
 	for line := range strings.Lines(lines) {
@@ -27,7 +27,7 @@ func inside(t *testing.T, ns *netns.Namespace, lines string) {
 	}
 }
 
-// needLegacyTables skips what takes the tables of before nftables, where a kernel has them no more.
+// needLegacyTables skips tests of the legacy tables on kernels without them.
 func needLegacyTables(t *testing.T, ns *netns.Namespace) {
 	t.Helper()
 	text, err := exec.Command("ip", "netns", "exec", ns.Name, "iptables-legacy", "-S").CombinedOutput()
@@ -63,7 +63,7 @@ func host(t *testing.T) *netns.Namespace {
 	return ns
 }
 
-// settled waits until the kernel has done by itself what follows from new devices.
+// settled waits for the kernel's own actions on new devices.
 func settled(t *testing.T, ns *netns.Namespace) {
 	t.Helper()
 	var before netstate.State
@@ -95,8 +95,8 @@ func text(changes []netstate.Change) string {
 func TestEveryKindOfChangeIsSeen(t *testing.T) {
 	for _, c := range []struct {
 		name, do, undo string
-		compared       string // in what a comparison says
-		reported       string // in what the kernel reports, undone or not
+		compared       string // expected difference of two states
+		reported       string // expected report of the kernel, even if the change is undone
 	}{
 		{"MTU", "ip link set near mtu 600", "ip link set near mtu 1500", "device near: MTU was 1500 and is 600", "device near: MTU was 1500 and is 600"},
 		{"link-layer address", "ip link set near address 02:00:00:00:00:01", "", "device near: address", "device near: address"},
@@ -149,7 +149,7 @@ func TestEveryKindOfChangeIsSeen(t *testing.T) {
 	}
 }
 
-// What traffic does by itself is no change.
+// Effects of traffic are no change.
 func TestTrafficIsNoChange(t *testing.T) {
 	ns := host(t)
 	before := take(t, ns)

@@ -12,7 +12,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// TestLongSettingsAreReadWhole changes the end of a value that is longer than values usually are.
+// TestLongSettingsAreReadWhole changes the end of an unusually long value.
 func TestLongSettingsAreReadWhole(t *testing.T) {
 	testutil.NeedRoot(t)
 	ns := testutil.Namespace(t, "here")

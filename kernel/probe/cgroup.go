@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askHooks is the need of a query for a hook's programs.
+// askHooks lists the capabilities for querying the programs of a hook.
 var askHooks = []string{"CAP_NET_ADMIN"}
 
 // CgroupHook probes a hook of the v2 tree by a query, which changes nothing.
 func CgroupHook(kind ebpf.AttachType) error {
 	name := kind.String()
 	if kind == ebpf.AttachCGroupInetIngress {
-		name = "CGroupInetIngress" // its number is 0, as that of no type
+		name = "CGroupInetIngress" // its number is 0, like that of no type
 	}
 	return need{askHooks, "CONFIG_CGROUP_BPF, and a mounted cgroup v2 tree"}.explain("cgroup hook "+name, func() error {
 		groups, err := CgroupMounts()

@@ -9,7 +9,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// The file that says whether the JIT is on is there in the first network namespace alone.
+// The file with the JIT's state exists only in the first network namespace.
 func TestTheJITIsFoundInANetworkNamespace(t *testing.T) {
 	if err := probe.JIT(); err != nil {
 		t.Logf("outside: %v", err)

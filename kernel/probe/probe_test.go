@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testKernelNames are the features' names in testutil's table of what the test kernels lack, where
-// they differ.
+// testKernelNames maps features to their names in testutil's table of absent features, if they
+// differ.
 var testKernelNames = map[string]string{"qdiscs/bpf": "sch_bpf", "hooks/iter/tcp": "tracing", "hooks/congestion control in bpf": "struct_ops-links", "hooks/callbacks of open sockets": "open-sockets",
 	"hooks/tp_btf cgroup_mkdir": "tracing",
 	"ipv6/ioam encapsulation":   "ioam-encapsulation"}
@@ -37,7 +37,7 @@ func TestEveryProbeAnswersAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestTheTableOfTheTestKernels compares what a test kernel has with testutil's table of it.
+// TestTheTableOfTheTestKernels compares a test kernel's features with testutil's table.
 func TestTheTableOfTheTestKernels(t *testing.T) {
 	kernel := os.Getenv("TEST_KERNEL")
 	if kernel == "" {
@@ -55,13 +55,12 @@ func TestTheTableOfTheTestKernels(t *testing.T) {
 	}
 }
 
-// TestProbesAgreeWithTheConfiguration compares what was tried with what the kernel says it was
-// built from.
+// TestProbesAgreeWithTheConfiguration compares the probes with the kernel's configuration.
 func TestProbesAgreeWithTheConfiguration(t *testing.T) {
 	testutil.NeedRoot(t)
 	config, err := probe.Config()
 	if os.Getenv("TEST_KERNEL") == "uml" && err != nil {
-		t.Logf("uml: %v", err) // and its features are in testutil's table
+		t.Logf("uml: %v", err) // its features are in testutil's table
 		return
 	}
 	testutil.Need(t, "ikconfig", err)

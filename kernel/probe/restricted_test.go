@@ -19,14 +19,15 @@ import (
 	"weir/kernel/testutil"
 )
 
-// answer is what a child with fewer rights got from a probe.
+// answer is the result of a probe in a child with fewer rights.
 type answer struct {
 	Status fault.Status
 	Error  string
 	Try    string
 }
 
-// restricted are the children of these tests: all run a few probes, two of them behind a filter.
+// restricted are the children of these tests: all run a few probes, two of them behind a seccomp
+// filter.
 var restricted = child.Parts{
 	"plain": func(_ io.Reader, out io.Writer) error { return answers(out) },
 	"eperm": func(_ io.Reader, out io.Writer) error { return filteredAnswers(out, unix.EPERM) },
@@ -55,8 +56,7 @@ func answers(out io.Writer) error {
 	return json.NewEncoder(out).Encode(all)
 }
 
-// ask runs this test binary again as the named child, started through a command that takes rights
-// away.
+// ask runs this test binary as the named child, started by a command that drops rights.
 func ask(t *testing.T, name string, through ...string) map[string]answer {
 	t.Helper()
 	self, err := os.Executable()

@@ -41,9 +41,9 @@ func (w *Follower) Close() { w.socket.close() }
 
 // Wait returns at the first event, after the given time, or when ctx ends; ready reports whether
 // events are available.
-func (w *Follower) Wait(ctx context.Context, most time.Duration) (ready bool, err error) {
+func (w *Follower) Wait(ctx context.Context, limit time.Duration) (ready bool, err error) {
 	const step = 100 * time.Millisecond // maximum delay of noticing the end of ctx
-	for end := time.Now().Add(most); ; {
+	for end := time.Now().Add(limit); ; {
 		left := min(step, time.Until(end))
 		if left <= 0 || ctx.Err() != nil {
 			return false, ctx.Err()
@@ -59,10 +59,10 @@ func (w *Follower) Wait(ctx context.Context, most time.Duration) (ready bool, er
 	}
 }
 
-// Drain passes pending events to f, up to about most of them.
-func (w *Follower) Drain(most int, f func(*Event)) error {
+// Drain passes pending events to f, up to about limit of them.
+func (w *Follower) Drain(limit int, f func(*Event)) error {
 	ignored, count := false, 0
-	for count < most {
+	for count < limit {
 		n, _, flags, _, err := unix.Recvmsg(w.socket.fd, w.socket.buffer, nil, unix.MSG_DONTWAIT)
 		switch {
 		case errors.Is(err, unix.EAGAIN):

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AddIFB makes an intermediate functional block, whose egress gets redirected packets and returns
-// them to their origin. It keeps an existing one, and rejects an existing device of another kind.
+// AddIFB creates an intermediate functional block: its egress receives redirected packets and
+// returns them to their origin. AddIFB keeps an existing one, and rejects an existing device of
+// another kind.
 func (c *Conn) AddIFB(name string) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name

@@ -13,8 +13,8 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// What was added to a device is listed, used with the source that was asked for, and removed;
-// removing it twice is no error.
+// Added entries are listed, used with the requested source address, and removed; a second removal
+// is no error.
 func TestRoutesAndNeighborsAreRemoved(t *testing.T) {
 	left, a, _ := pair(t)
 	must(t, a.AddAddress("a", netip.MustParsePrefix("192.0.2.1/24")))

@@ -120,8 +120,8 @@ func TestRoutesAndAddressesCarryTraffic(t *testing.T) {
 		t.Errorf("devices of default routes without one: %v", names)
 	}
 
-	// A datagram to an address behind the default route leaves through it, and IPv6 is usable
-	// without waiting.
+	// A datagram to an address behind the default route leaves through it, and IPv6 is usable at
+	// once.
 	must(t, left.Do(func() error {
 		for _, to := range []string{"203.0.113.9:7", "[2001:db8:1::9]:7"} {
 			conn, err := net.Dial("udp", to)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// listen opens a TCP and a UDP socket for every line that it reads, and keeps them.
+// listen opens a TCP and a UDP socket for every line of its input, and keeps them.
 func listen(in io.Reader, out io.Writer) error {
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		stream, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,8 +44,8 @@ func listen(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// Sockets opened before a process moves belong elsewhere; those opened afterwards do not, also
-// where it moves further down.
+// Sockets opened before a process moves belong to the former cgroup; later ones do not, even if the
+// process moves further down.
 func TestEscapedAreSocketsFromBeforeTheMove(t *testing.T) {
 	outer := testutil.Cgroup(t)
 	inner, err := cgroup.Create(outer.Path, "inner")
@@ -67,7 +67,7 @@ func TestEscapedAreSocketsFromBeforeTheMove(t *testing.T) {
 	for _, step := range []struct {
 		name         string
 		move         cgroup.Cgroup
-		outer, inner int // sockets that have escaped
+		outer, inner int // number of escaped sockets
 	}{
 		{"opened outside", outer, 2, 0},
 		{"opened in the cgroup above", inner, 2, 4},
@@ -121,7 +121,7 @@ func TestACgroupThatDoesNotExistHasNoEscapes(t *testing.T) {
 	}
 }
 
-// message is a struct inet_diag_msg of inode 7, with 9 octets to send and attributes behind it.
+// message returns a struct inet_diag_msg of inode 7, with 9 bytes to send and the attributes.
 func message(attributes ...byte) []byte {
 	m := make([]byte, messageLength)
 	binary.NativeEndian.PutUint32(m[inodeOffset:], 7)

@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Rescue lets another process how to reset the sockets of a cgroup after the owner of the programs
-// has died.
+// Rescue holds the data with which another process can reset the sockets of a cgroup after the
+// owner of the programs has died.
 type Rescue struct {
 	Free   ebpf.ProgramID `json:"free"`     // an iterator that resets sockets
 	Steers ebpf.ProgramID `json:"steers"`   // the steering sockops program

@@ -58,7 +58,7 @@ func TestKeysOfTheMachineAreRefused(t *testing.T) {
 	defer func() { _ = first.Close() }()
 	for _, key := range []string{"net.core.netdev_budget", "net.ipv4.tcp_mem", "net.core.rmem_max"} {
 		for _, where := range []*netns.Namespace{ns, first} {
-			// Nothing would change even if it were accepted: the value is the one in place.
+			// The value is the present one, so accepting it would change nothing.
 			value, err := sysctl.Get(first, key)
 			if err != nil {
 				t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// write has a program of other authors write the attribute, with a mount of sysfs of its own.
+// write writes the attribute with other programs, through a new sysfs mount.
 func write(t *testing.T, ns *netns.Namespace, file, value string) {
 	t.Helper()
 	command := exec.Command("ip", "netns", "exec", ns.Name, "tee", file)
@@ -65,7 +65,7 @@ func TestSetWritesAndNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestNothingIsMounted looks for the mount where the machine's others are.
+// TestNothingIsMounted checks the machine's list of mounts.
 func TestNothingIsMounted(t *testing.T) {
 	testutil.NeedRoot(t)
 	ns := testutil.Namespace(t, "here")

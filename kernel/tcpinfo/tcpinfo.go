@@ -2,8 +2,8 @@
 
 // Package tcpinfo reads the state of a TCP connection from the kernel (TCP_INFO, linux/tcp.h).
 //
-// The structure grows with the kernel: an older one fills less of it. Fields it does not have are
-// zero, and [Info.Has] tells that zero from a measured one.
+// The structure grows with the kernel. Fields missing in an older kernel are zero; [Info.Has]
+// distinguishes them from a measured zero.
 package tcpinfo
 
 import (
@@ -17,29 +17,28 @@ import (
 // States of congestion control (tcpi_ca_state, enum tcp_ca_state in linux/tcp.h).
 const (
 	Open     = 0
-	Disorder = 1 // duplicate ACKs or SACKs seen, nothing called lost yet
+	Disorder = 1 // duplicate ACKs or SACKs, no loss detected yet
 	CWR      = 2 // window reduced for ECN or a local queue
 	Recovery = 3 // fast recovery
 	Loss     = 4 // after a retransmission timeout
 )
 
-// Size is how many octets of the structure this package knows. A shorter answer leaves the rest
-// zero.
+// Size is the number of known bytes of the structure. A shorter answer leaves the rest zero.
 const Size = int(unsafe.Sizeof(unix.TCPInfo{}))
 
-// minimum reaches through tcpi_total_retrans, which every supported kernel has.
+// minimum reaches up to tcpi_total_retrans, which every supported kernel has.
 const minimum = int(unsafe.Offsetof(unix.TCPInfo{}.Total_retrans)) + 4
 
 // Info is one reading. The zero value holds nothing.
 type Info struct {
 	unix.TCPInfo
-	length int // octets that the kernel filled
+	length int // bytes filled by the kernel
 }
 
-// Field is a part of the structure that not every kernel has.
+// Field is a field that not every kernel has.
 type Field int
 
-// The fields that Weir uses and the kernels that brought them.
+// Fields that Weir uses, with their first kernel version.
 const (
 	DataSegmentsIn = Field(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in)) + 4         // 4.6
 	DeliveredCE    = Field(unsafe.Offsetof(unix.TCPInfo{}.Delivered_ce)) + 4         // 4.18
@@ -47,11 +46,10 @@ const (
 	RTORecoveries  = Field(unsafe.Offsetof(unix.TCPInfo{}.Total_rto_recoveries)) + 2 // 6.7
 )
 
-// Has says whether the kernel filled the field.
+// Has reports whether the kernel filled the field.
 func (i *Info) Has(f Field) bool { return i.length >= int(f) }
 
-// Parse reads the structure as getsockopt wrote it, in the machine's byte order. What is longer
-// than Size is ignored.
+// Parse reads the structure in the machine's byte order. Bytes beyond Size are ignored.
 func Parse(b []byte) (Info, error) {
 	var info Info
 	if len(b) < minimum {
@@ -61,7 +59,7 @@ func Parse(b []byte) (Info, error) {
 	return info, nil
 }
 
-// Read asks the kernel for the state of the TCP socket fd.
+// Read reads the state of the TCP socket fd.
 func Read(fd int) (Info, error) {
 	var buffer [512]byte
 	length := uint32(len(buffer))
@@ -73,13 +71,13 @@ func Read(fd int) (Info, error) {
 	return Parse(buffer[:length])
 }
 
-// SRTT is the smoothed round-trip time (RFC 6298).
+// SRTT returns the smoothed round-trip time (RFC 6298).
 func (i *Info) SRTT() time.Duration { return micro(i.Rtt) }
 
-// RTTVar is the round-trip time's mean deviation (RFC 6298).
+// RTTVar returns the mean deviation of the round-trip time (RFC 6298).
 func (i *Info) RTTVar() time.Duration { return micro(i.Rttvar) }
 
-// MinRTT is the smallest round-trip time of late; 0 while there is none.
+// MinRTT returns the kernel's windowed minimum round-trip time; 0 if there is none.
 func (i *Info) MinRTT() time.Duration {
 	if i.Min_rtt == ^uint32(0) {
 		return 0
@@ -87,16 +85,16 @@ func (i *Info) MinRTT() time.Duration {
 	return micro(i.Min_rtt)
 }
 
-// Busy is how long the sender had data to send or to be acknowledged; 0 before Linux 4.10.
+// Busy returns the time in which the sender had unsent or unacknowledged data; 0 before Linux 4.10.
 func (i *Info) Busy() time.Duration { return time.Duration(i.Busy_time) * time.Microsecond }
 
-// WindowLimited is the part of Busy in which the receiver's window or the send buffer, not
-// congestion control, held the sender back.
+// WindowLimited returns the part of Busy in which the receiver's window or the send buffer, not
+// congestion control, limited the sender.
 func (i *Info) WindowLimited() time.Duration {
 	return time.Duration(i.Rwnd_limited+i.Sndbuf_limited) * time.Microsecond
 }
 
-// Lossy says that the sender is repairing loss: in fast recovery or after a timeout.
+// Lossy reports that the sender is repairing loss: in fast recovery or after a timeout.
 func (i *Info) Lossy() bool { return i.Ca_state == Recovery || i.Ca_state == Loss }
 
 func micro(v uint32) time.Duration { return time.Duration(v) * time.Microsecond }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sample is a TCP_INFO by hand, each field at its offset in linux/tcp.h.
+// sample is a TCP_INFO made by hand, each field at its offset in linux/tcp.h.
 func sample(length int) []byte {
 	b := make([]byte, 512)
 	b[0], b[1] = 1, Recovery // tcpi_state, tcpi_ca_state

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// labs is where labs register that were not told another place.
+// labs is the default registry of labs.
 const labs = "/run/weir/lab"
 
-// foreign says whether an item that has come is not what this process or one that it has started
-// has made: a namespace that has no name of Weir's, or what belongs to a lab of another process's,
-// which the registry tells.
+// foreign reports whether a new item was made neither by this process nor by a child of it: a
+// namespace without a Weir name, or an object of a lab that the registry attributes to another
+// process.
 func foreign(registry, item string) bool {
 	kind, name, _ := strings.Cut(item, " ")
 	switch kind {
@@ -35,8 +35,7 @@ func foreign(registry, item string) bool {
 	return false
 }
 
-// ofAnother says whether a lab is registered by a process that lives and that this one has not
-// started.
+// ofAnother reports whether a lab is registered by a living process that this one has not started.
 func ofAnother(lab string) bool {
 	var owner struct{ PID int }
 	text, err := os.ReadFile(filepath.Join(lab, "instance.json"))
@@ -55,7 +54,7 @@ func ofAnother(lab string) bool {
 	return lives
 }
 
-// parent is who has started a process (proc_pid_stat(5)); -1 if there is no such process.
+// parent returns the parent of a process (proc_pid_stat(5)); -1 if there is no such process.
 func parent(pid int) (ppid int) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, behind, named := bytes.Cut(stat, []byte(") "))

@@ -10,11 +10,11 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// LimitHooks are the hooks of a cgroup at which limits have programs: egress, ingress, and sockets.
+// LimitHooks are the cgroup hooks of the policer's programs: egress, ingress, and sockets.
 var LimitHooks = [3]ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps}
 
-// ProgramsAt are those that the cgroup at path itself has at a hook. Where the kernel does not
-// tell, it skips the test.
+// ProgramsAt returns the programs attached at a hook of the cgroup at path itself. It skips the
+// test if the kernel does not report them.
 func ProgramsAt(t testing.TB, path string, hook ebpf.AttachType) []link.AttachedProgram {
 	t.Helper()
 	dir, err := os.Open(path)
@@ -27,7 +27,7 @@ func ProgramsAt(t testing.TB, path string, hook ebpf.AttachType) []link.Attached
 	return found.Programs
 }
 
-// CountPrograms is the number of programs that the cgroup at path itself has at each of LimitHooks.
+// CountPrograms returns the number of programs of the cgroup at path itself at each of LimitHooks.
 func CountPrograms(t testing.TB, path string) (n [len(LimitHooks)]int) {
 	t.Helper()
 	for i, hook := range LimitHooks {

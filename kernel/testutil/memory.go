@@ -11,13 +11,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// hashEntry is what the kernel keeps of an entry of a hash table beside key and value, in octets,
-// and spareEntry a pointer to one that a processor has in reserve.
+// hashEntry is the kernel's overhead in bytes of a hash table's entry beside key and value;
+// spareEntry is a pointer to the spare entry of a CPU.
 const hashEntry, spareEntry = 48, 8
 
-// MapMemory is how many octets a map takes on a machine of so many processors. An array with values
-// for each is computed; of others the kernel tells what they take here, and what more processors
-// take is added: values in hash tables, or the entry that each has in reserve.
+// MapMemory returns the bytes of a map on a machine with the given number of CPUs. A per-CPU array
+// is computed. Other maps are read from the kernel, and the share of the additional CPUs is added:
+// values in hash tables, or one spare entry per CPU.
 func MapMemory(t testing.TB, m *ebpf.Map, processors int) (octets int) {
 	t.Helper()
 	key, value := int((m.KeySize()+7)&^7), int((m.ValueSize()+7)&^7)

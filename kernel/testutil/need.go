@@ -11,22 +11,21 @@ import (
 	"testing"
 )
 
-// absent is what each test kernel is known to lack, measured: those that testkernel/build makes
-// (Linux 7.2), and Debian's. All other features that a test names are there, and a probe that says
-// otherwise is wrong.
+// absent lists the missing features of each test kernel, measured: those of testkernel/build (Linux
+// 7.2), and Debian's. A probe that misses another feature is wrong.
 var absent = map[string]string{
 	"uml": "open-sockets hfsc ip_tables jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock systemd",
 	"x86": "hfsc ip_tables seccomp speed instruction-clock systemd",
-	// Debian's own. 6.1 came before TCX (6.6), struct_ops links (6.4) and callbacks of open sockets
-	// (6.12), and cuts datagrams only for devices that take their checksums (before 6.11). Its ifb
-	// drops what programs redirect to it. In both, programs at cgroups cannot point to headers in
-	// test runs.
+	// Debian's kernels. 6.1 is older than TCX (6.6), struct_ops links (6.4) and callbacks of open
+	// sockets (6.12), and segments datagrams only for devices with checksum offload (before 6.11).
+	// Its ifb drops packets redirected by programs. In both, programs at cgroups cannot point to
+	// headers in test runs.
 	"debian-6.1":  "udp-segments-without-checksums ifb delay open-sockets cgrp_storage tcx struct_ops-links dualpi2 sch_bpf ioam-encapsulation headers-of-test-runs speed instruction-clock systemd",
 	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation headers-of-test-runs speed instruction-clock systemd",
 }
 
-// Need skips a test for a named feature that a probe found missing (err says why), and fails where
-// the kernel is known to have it.
+// Need skips a test for a feature that a probe found missing (err is the reason), and fails if the
+// kernel is known to have it.
 func Need(t testing.TB, feature string, err error) {
 	t.Helper()
 	if err == nil {
@@ -41,9 +40,8 @@ func Need(t testing.TB, feature string, err error) {
 	t.Skipf("needs %s: %v", feature, err)
 }
 
-// noteMissed appends a line with the folder and the name of a test to the file that
-// WEIR_TEST_MISSED names, from which testkernel/test -m knows what this machine's kernel could not
-// run.
+// noteMissed appends folder and name of a test to the file named by WEIR_TEST_MISSED;
+// testkernel/test -m reads the tests that this kernel could not run.
 func noteMissed(test string) error {
 	path := os.Getenv("WEIR_TEST_MISSED")
 	if path == "" || os.Getenv("TEST_KERNEL") != "" {
@@ -62,9 +60,9 @@ func noteMissed(test string) error {
 	return errors.Join(err, file.Close())
 }
 
-// NeedInstructionClock skips a test whose outcome follows from how fast a processor is, and whether
-// it has it for itself. Such tests run in the guest whose clock counts instructions
-// (testkernel/test -i), which finds them by this call.
+// NeedInstructionClock skips a test with a result that depends on the speed and load of the CPU.
+// Such tests run in the guest with a clock that counts instructions (testkernel/test -i), which
+// finds them by this call.
 func NeedInstructionClock(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TEST_CLOCK") != "instructions" {
@@ -72,8 +70,7 @@ func NeedInstructionClock(t testing.TB) {
 	}
 }
 
-// NeedSpeed skips a test that loads whole testbeds under the test kernels, which are too slow for
-// it.
+// NeedSpeed skips a test of whole testbeds under the test kernels, which are too slow for it.
 func NeedSpeed(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TEST_KERNEL") != "" {
@@ -81,7 +78,7 @@ func NeedSpeed(t testing.TB) {
 	}
 }
 
-// KnownAbsent says whether the test kernel lacks the feature; see testkernel/README.md.
+// KnownAbsent reports whether the test kernel lacks the feature; see testkernel/README.md.
 func KnownAbsent(kernel, feature string) bool {
 	return slices.Contains(strings.Fields(absent[kernel]), feature)
 }

@@ -17,16 +17,16 @@ import (
 	"weir/kernel/netns"
 )
 
-// ownPrefix begins the names of what the test processes make. The number of the process and a
-// hyphen follow, by which [NeedRoot] finds what has no owner any more.
+// ownPrefix begins the names of all objects of test processes. The process id and a hyphen follow,
+// by which [NeedRoot] finds objects without an owner.
 const ownPrefix = "weirtest-"
 
-// ownName is a name for something that this process makes for one test.
+// ownName returns a name for an object of one test.
 func ownName(label string) string {
 	return fmt.Sprintf("%s%d-%s-%08x", ownPrefix, os.Getpid(), label, rand.Uint32())
 }
 
-// Namespace makes a network namespace for this test alone and removes it at the end.
+// Namespace creates a network namespace for this test alone and removes it at the end.
 func Namespace(t testing.TB, label string) *netns.Namespace {
 	t.Helper()
 	NeedRoot(t)
@@ -44,8 +44,8 @@ func Namespace(t testing.TB, label string) *netns.Namespace {
 	return ns
 }
 
-// Cgroup makes a cgroup below the root of the v2 hierarchy for this test alone. At the end it is
-// removed, with those that the test has made in it, as soon as the last process in them has gone.
+// Cgroup creates a cgroup below the root of the v2 hierarchy for this test alone. At the end it is
+// removed with its descendants, after their last process.
 func Cgroup(t testing.TB) cgroup.Cgroup {
 	t.Helper()
 	NeedRoot(t)
@@ -61,7 +61,7 @@ func Cgroup(t testing.TB) cgroup.Cgroup {
 	return group
 }
 
-// removeTree removes a cgroup and those in it. The kernel refuses the ones that a process is in.
+// removeTree removes a cgroup and its descendants. The kernel keeps those with a process.
 func removeTree(path string) error {
 	inner, err := filepath.Glob(filepath.Join(path, "*", "cgroup.procs"))
 	errs := []error{err}
@@ -71,8 +71,8 @@ func removeTree(path string) error {
 	return errors.Join(append(errs, cgroup.Cgroup{Path: path}.Remove())...)
 }
 
-// BPFFS mounts a BPF file system for this test alone and returns its folder. A test that cannot
-// have one fails, so that it never pins to the host's.
+// BPFFS mounts a BPF file system for this test alone and returns its folder. It fails the test
+// otherwise, so that a test never pins to the host's.
 func BPFFS(t testing.TB) string {
 	t.Helper()
 	NeedRoot(t)

@@ -16,7 +16,7 @@ import (
 	"weir/kernel/netns"
 )
 
-// gone says whether nothing is at a path.
+// gone reports whether nothing is at a path.
 func gone(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, os.ErrNotExist)
@@ -40,7 +40,7 @@ func TestOwnThingsGoWithTheirTest(t *testing.T) {
 	}
 }
 
-// misplaced is a test whose folders cannot be mounted on.
+// misplaced is a test with folders that cannot be mount points.
 type misplaced struct {
 	testing.TB
 	failed bool
@@ -67,8 +67,8 @@ func TestNoBPFFileSystemIsAFailure(t *testing.T) {
 	}
 }
 
-// ownedBy makes a namespace, a cgroup with one in it and a BPF file system with the names that a
-// process would give them, and returns their paths.
+// ownedBy creates a namespace, a cgroup with a descendant, and a BPF file system with the names of
+// another process's, and returns their paths.
 func ownedBy(t *testing.T, pid int) []string {
 	t.Helper()
 	root, err := cgroup.Root()
@@ -81,7 +81,7 @@ func ownedBy(t *testing.T, pid int) []string {
 	}
 	_ = ns.Close()
 	t.Cleanup(func() {
-		_ = unix.Unmount(pins, 0) // as far as it has not been swept
+		_ = unix.Unmount(pins, 0) // unless it has been swept
 		if err := errors.Join(netns.Remove(name), removeTree(group)); err != nil {
 			t.Error(err)
 		}
@@ -98,7 +98,7 @@ func TestSweepTakesWhatHasNoOwner(t *testing.T) {
 	const nobody = 1<<22 + 1 // above the largest PID_MAX_LIMIT of include/linux/threads.h
 	stale := ownedBy(t, nobody)
 	held := append(ownedBy(t, os.Getpid()), ownedBy(t, os.Getppid())...)
-	removed, err := sweep() // which may meet what it cannot remove, and another process's sweep may have come first
+	removed, err := sweep() // it may meet objects that it cannot remove, or another process may have swept first
 	for _, path := range stale {
 		if !gone(path) {
 			t.Errorf("%s is still there: %v", path, err)

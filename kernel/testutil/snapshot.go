@@ -18,15 +18,14 @@ import (
 	"weir/kernel/tc"
 )
 
-// lasting is how long a difference lasts before it counts: longer than what tests beside this one
-// make and take away.
+// lasting is the minimum duration of a difference that counts: longer than the objects of
+// concurrent tests.
 const lasting = time.Minute
 
-// Snapshot records what Weir could leave behind on the host: pinned namespaces, devices, their
-// qdiscs and XDP programs, BPF pins, cgroups of labs and commands, and entries of /run/weir. When
-// the test ends all must be as before, but for what other programs have made and ended. The kernel
-// takes namespaces apart in the background: what has gone again after a while, whatever else has
-// come meanwhile, was not left behind.
+// Snapshot records the kinds of objects that Weir could leave on the host: pinned namespaces,
+// devices, their qdiscs and XDP programs, BPF pins, cgroups of labs and commands, and entries of
+// /run/weir. When the test ends all must be as before, except for other programs' objects. The
+// kernel removes namespaces in the background, so only lasting differences count.
 func Snapshot(t testing.TB) {
 	t.Helper()
 	NeedRoot(t)
@@ -38,7 +37,7 @@ func Snapshot(t testing.TB) {
 	})
 }
 
-// lasts returns which of the changes that there are now are there each time it looks, for so long.
+// lasts returns the differences that are present at every reading for the given time.
 func lasts(long time.Duration, look func() []string) []string {
 	changed := look()
 	for deadline := time.Now().Add(long); len(changed) > 0 && time.Now().Before(deadline); {
@@ -49,14 +48,13 @@ func lasts(long time.Duration, look func() []string) []string {
 	return changed
 }
 
-// others says whether an item is a lab's or a command's, which was there before the test: its owner
-// may end it at any time.
+// others reports whether an item belongs to a lab or a command from before the test: its owner may
+// end it at any time.
 func others(item string) bool {
 	return strings.HasPrefix(item, "namespace weir-") || strings.HasPrefix(item, "cgroup weir-") || strings.HasPrefix(item, "file "+labs)
 }
 
-// difference lists what is only in one of two sorted inventories, but for what others have made and
-// ended.
+// difference lists the items in only one of two sorted inventories, except those of other programs.
 func difference(before, after []string) (changed []string) {
 	for _, item := range after {
 		if _, found := slices.BinarySearch(before, item); !found && !foreign(labs, item) {
@@ -82,7 +80,7 @@ func inventory(t testing.TB) []string {
 	own := fmt.Sprintf("%s%d-", ownPrefix, os.Getpid())
 	for _, name := range names {
 		if strings.HasPrefix(name, ownPrefix) && !strings.HasPrefix(name, own) {
-			continue // of a test process beside this one, which checks for itself
+			continue // of a concurrent test process, which checks for itself
 		}
 		items = append(items, "namespace "+name)
 	}
@@ -96,7 +94,7 @@ func inventory(t testing.TB) []string {
 			if err == nil && path != root {
 				items = append(items, "file "+path)
 			}
-			return nil // a missing folder, or one that goes while it is read, holds nothing
+			return nil // a missing folder, or one removed during the reading, holds nothing
 		})
 	}
 	items = append(items, cgroupItems()...)
@@ -104,8 +102,8 @@ func inventory(t testing.TB) []string {
 	return items
 }
 
-// cgroupItems are the cgroups that Weir makes for a lab or a command. Those of a policy are the
-// users' own.
+// cgroupItems lists the cgroups that Weir makes for a lab or a command. Those of a policy belong to
+// the user.
 func cgroupItems() (items []string) {
 	root, err := cgroup.Root()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 var swept sync.Once
 
-// sweepOnce removes what killed test processes have left, at its first use in this process. What
-// cannot be removed is no fault of this test, which says so and goes on.
+// sweepOnce removes the remains of killed test processes, at its first use in this process. If one
+// cannot be removed, the test logs it and continues.
 func sweepOnce(t testing.TB) {
 	swept.Do(func() {
 		if removed, err := sweep(); len(removed) > 0 || err != nil {
@@ -28,9 +28,8 @@ func sweepOnce(t testing.TB) {
 	})
 }
 
-// sweep removes the namespaces, cgroups and BPF file systems whose test process has gone without
-// its cleanups, as it does where it is killed or takes longer than go test allows, and returns
-// their names.
+// sweep removes the namespaces, cgroups and BPF file systems of test processes that ended without
+// their cleanups, by a signal or by go test's timeout, and returns their names.
 func sweep() (removed []string, err error) {
 	var errs []error
 	take := func(name string, remove func() error) {
@@ -63,7 +62,7 @@ func sweep() (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// ownerless says whether the process that a name tells has gone. A name that tells none may be
+// ownerless reports whether the process in a name has ended. A name without a process id may be
 // anybody's.
 func ownerless(name string) bool {
 	rest, ours := strings.CutPrefix(name, ownPrefix)

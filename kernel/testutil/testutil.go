@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testutil gives every privileged test its own namespaces, its skip rules and a check that
-// nothing was left behind.
+// Package testutil provides each privileged test with its own namespaces, with skip rules, and with
+// a check for remains.
 package testutil
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// NeedRoot skips a test that changes namespaces or loads BPF when it is not run as root. Under CI
-// it fails instead. At its first use in a process it removes what killed test processes have left.
+// NeedRoot skips a test that changes namespaces or loads BPF if it is not run as root, and fails it
+// under CI. Its first use in a process removes the remains of killed test processes.
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -27,8 +27,8 @@ func NeedRoot(t testing.TB) {
 	t.Skip("needs root: run the tests with sudo -E")
 }
 
-// Command returns the path of a program that a test uses as an independent peer. A missing one
-// skips, and fails under CI.
+// Command returns the path of a program that serves as an independent peer. A missing one skips the
+// test, and fails it under CI.
 func Command(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -42,8 +42,7 @@ func Command(t testing.TB, name string) string {
 	return ""
 }
 
-// Rand returns a source whose seed is logged, so that a failure can be repeated with
-// WEIR_TEST_SEED.
+// Rand returns a source with a logged seed, so that a failure can be repeated with WEIR_TEST_SEED.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -58,8 +57,8 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0x5745_4952))
 }
 
-// Eventually waits until condition holds, looking every few milliseconds, and fails the test after
-// the limit.
+// Eventually polls condition every few milliseconds until it holds, and fails the test after the
+// limit.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)

@@ -25,8 +25,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// Another program's namespace is not this test's to answer for, nor is a lab of another process's;
-// what has a name of Weir's and no other owner is.
+// A namespace of another program, or of another process's lab, is foreign; one with a Weir name and
+// no other owner is not.
 func TestWhatOtherProgramsMakeIsTheirs(t *testing.T) {
 	other := exec.Command("sleep", "infinity")
 	other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -43,7 +43,7 @@ func TestWhatOtherProgramsMakeIsTheirs(t *testing.T) {
 	}
 	register("testother", os.Getppid())
 	register("testchild", other.Process.Pid)
-	register("testended", 1<<22+1) // beyond what the kernel gives (proc_sys_kernel(5), pid_max)
+	register("testended", 1<<22+1) // above the kernel's maximum (proc_sys_kernel(5), pid_max)
 	for item, want := range map[string]bool{
 		"namespace blue": true, "namespace weir-testother-a": true, "cgroup weir-lab-testother": true, "file " + registry + "/testother/lock": true,
 		"namespace weir-testchild-a": false, "namespace weir-testended-a": false, "namespace weir-unknown-a": false, "namespace weirtest-1-a": false,
@@ -55,8 +55,7 @@ func TestWhatOtherProgramsMakeIsTheirs(t *testing.T) {
 	}
 }
 
-// What others make and remove meanwhile comes under other names; what was left behind is there each
-// time.
+// Objects of concurrent programs have changing names; a remain is in every reading.
 func TestOnlyWhatLastsIsLeftBehind(t *testing.T) {
 	looks := 0
 	got := lasts(100*time.Microsecond, func() []string {
@@ -104,7 +103,7 @@ func TestKnownAbsent(t *testing.T) {
 	}
 }
 
-// TestMissedTestsAreNoted looks at what testkernel/test -m reads.
+// TestMissedTestsAreNoted checks the file that testkernel/test -m reads.
 func TestMissedTestsAreNoted(t *testing.T) {
 	list, folder := filepath.Join(t.TempDir(), "missed"), t.TempDir()
 	t.Setenv("WEIR_TEST_MISSED", list)
@@ -119,7 +118,7 @@ func TestMissedTestsAreNoted(t *testing.T) {
 	if got, err := os.ReadFile(list); err != nil || string(got) != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	t.Setenv("TEST_KERNEL", "uml") // there nothing is noted
+	t.Setenv("TEST_KERNEL", "uml") // nothing is noted there
 	if err := noteMissed("TestC"); err != nil {
 		t.Fatal(err)
 	}

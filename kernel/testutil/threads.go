@@ -11,9 +11,9 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// NeedReceiveThreads skips a test where the kernel lacks what a device under test is prepared with
-// (tester/rfc2544/forwarder): threads that receive for a veth device and can be kept on the last
-// processor, before all other programs.
+// NeedReceiveThreads skips a test if the kernel cannot prepare a device under test
+// (tester/rfc2544/forwarder): receive threads of a veth device, pinned to the last CPU, before all
+// other programs.
 func NeedReceiveThreads(t testing.TB) {
 	t.Helper()
 	for _, thread := range ReceiveThreads(t, "threads") {
@@ -21,8 +21,8 @@ func NeedReceiveThreads(t testing.TB) {
 	}
 }
 
-// ReceiveThreads makes a namespace with a veth pair for this test alone and returns the threads
-// that receive for its end "in", one at least. Where the kernel has none, it skips the test.
+// ReceiveThreads creates a namespace with a veth pair for this test alone and returns the receive
+// threads of its end "in", at least one. It skips the test if the kernel has none.
 func ReceiveThreads(t testing.TB, label string) []int {
 	t.Helper()
 	ns := Namespace(t, label)

@@ -11,7 +11,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// ForeignNamespace is a network namespace of another user namespace, as any user can make one.
+// ForeignNamespace returns a network namespace in another user namespace, such as any user can
+// make.
 func ForeignNamespace(t testing.TB) (foreign *netns.Namespace) {
 	t.Helper()
 	NeedRoot(t)

@@ -52,8 +52,8 @@ func (r *ring) addr(i uint32) *uint64 {
 	return (*uint64)(unsafe.Add(r.entries, uintptr(i&(r.size-1))*8))
 }
 
-// room returns the number of entries that this side may produce.
-func (r *ring) room() uint32 { return r.size - (r.own - atomic.LoadUint32(r.consumer)) }
+// free returns the number of entries that this side may produce.
+func (r *ring) free() uint32 { return r.size - (r.own - atomic.LoadUint32(r.consumer)) }
 
 // ready returns the number of entries that this side may consume.
 func (r *ring) ready() uint32 { return atomic.LoadUint32(r.producer) - r.own }

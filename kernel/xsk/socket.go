@@ -184,8 +184,8 @@ func (s *Socket) Close() error {
 
 // Fill gives unused receive buffers to the kernel until the ring is full, and returns their number.
 func (s *Socket) Fill() int {
-	room := s.fill.room()
-	for ; room > 0; room-- {
+	free := s.fill.free()
+	for ; free > 0; free-- {
 		addr, ok := s.umem.Take()
 		if !ok {
 			break
@@ -194,11 +194,11 @@ func (s *Socket) Fill() int {
 		s.fill.own++
 	}
 	s.fill.publishProduced()
-	return int(s.fill.size - room)
+	return int(s.fill.size - free)
 }
 
 // Filled returns the number of receive buffers left in the kernel.
-func (s *Socket) Filled() int { return int(s.fill.size - s.fill.room()) }
+func (s *Socket) Filled() int { return int(s.fill.size - s.fill.free()) }
 
 // Receive stores descriptors of received frames into into and returns their number. The caller owns
 // their buffers and must give each back to the Umem or transmit it.
@@ -218,7 +218,7 @@ func (s *Socket) Receive(into []Desc) int {
 // Transmit queues a frame, or a part of one (Desc.Flags Continues), without sending it yet; false
 // means the ring is full. The buffer belongs to the kernel until Reap has returned it to the Umem.
 func (s *Socket) Transmit(d Desc) bool {
-	if s.outstanding >= s.completed.size || s.transmit.room() == 0 {
+	if s.outstanding >= s.completed.size || s.transmit.free() == 0 {
 		return false
 	}
 	*s.transmit.desc(s.transmit.own) = d
@@ -227,8 +227,8 @@ func (s *Socket) Transmit(d Desc) bool {
 	return true
 }
 
-// Room returns the number of descriptors that Transmit will accept.
-func (s *Socket) Room() int { return int(min(s.completed.size-s.outstanding, s.transmit.room())) }
+// Free returns the number of descriptors that Transmit will accept.
+func (s *Socket) Free() int { return int(min(s.completed.size-s.outstanding, s.transmit.free())) }
 
 // Unsent returns the number of descriptors that the kernel has not taken. If it is above 0, Kick
 // again.

@@ -104,8 +104,8 @@ func send(t *testing.T, s *xsk.Socket) {
 	})
 }
 
-// ours says whether a received frame is one of the test's: the kernel may send its own on a device
-// that has come up.
+// ours reports whether a received frame is one of the test's: the kernel may send its own on a new
+// device.
 func ours(b []byte) bool { return len(b) >= 18 && b[12] == 0x88 && b[13] == 0xb5 }
 
 func TestFramesPassExactly(t *testing.T) {
@@ -155,8 +155,7 @@ func TestFramesPassExactly(t *testing.T) {
 			}
 		}
 	}
-	// The kernel's own frames, such as a router solicitation, may have come after the last of the
-	// test's.
+	// The kernel's own frames, such as a router solicitation, may follow the test's.
 	testutil.Eventually(t, 5*time.Second, "all buffers accounted for", func() bool {
 		have := umem.Available()
 		for _, s := range []*xsk.Socket{a.socket, b.socket} {
@@ -166,7 +165,7 @@ func TestFramesPassExactly(t *testing.T) {
 	})
 }
 
-// drain gives back the buffers of whatever has arrived and says how many there were.
+// drain frees the buffers of received frames and returns their number.
 func drain(umem *xsk.Umem, s *xsk.Socket) int {
 	into := make([]xsk.Desc, 32)
 	n := s.Receive(into)
@@ -181,12 +180,12 @@ func TestStatisticsCountFramesWithoutABuffer(t *testing.T) {
 	umem, err := xsk.NewUmem(256, 2048)
 	check(t, err)
 	a, b := pair(t, umem, xsk.Options{Receive: 64, Transmit: 64}, 0)
-	// b's ring holds 64 buffers and nobody receives: the rest of 80 frames is lost, and counted.
+	// b's ring holds 64 buffers and has no reader: the rest of 80 frames is lost, and counted.
 	for i := range 80 {
 		addr, _ := umem.Take()
 		d := xsk.Desc{Addr: addr, Len: 100}
 		copy(umem.Bytes(d), frame(i, 100))
-		testutil.Eventually(t, 5*time.Second, "room", func() bool { a.socket.Reap(); return a.socket.Room() > 0 })
+		testutil.Eventually(t, 5*time.Second, "a free descriptor", func() bool { a.socket.Reap(); return a.socket.Free() > 0 })
 		a.socket.Transmit(d)
 		send(t, a.socket)
 	}

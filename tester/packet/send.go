@@ -53,11 +53,11 @@ func (e *engine) run() (ended string, err error) {
 const maxBuffers = (frame.MaxSize + bufferSize - 1) / bufferSize
 
 func (e *engine) hasBuffers() bool {
-	if e.socket.Room() >= maxBuffers && e.umem.Available() >= maxBuffers {
+	if e.socket.Free() >= maxBuffers && e.umem.Available() >= maxBuffers {
 		return true
 	}
 	e.socket.Reap()
-	return e.socket.Room() >= maxBuffers && e.umem.Available() >= maxBuffers
+	return e.socket.Free() >= maxBuffers && e.umem.Available() >= maxBuffers
 }
 
 // send makes the stream's next frame and queues it.

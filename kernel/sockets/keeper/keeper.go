@@ -65,7 +65,7 @@ func Start(ctx context.Context, rescues ...sockets.Rescue) (*Keeper, error) {
 func (k *Keeper) Stop() error { return k.process.Stop(2 * keepTime) }
 
 // Keep reads the rescues, answers when it is ready, waits for the end of its input and of steering,
-// and resets the sockets of this network namespace and of those of the cgroups' processes.
+// and resets the sockets of this network namespace and of the cgroups' processes.
 func Keep(in io.Reader, out io.Writer) error {
 	// Each command has one keeper, which is idle meanwhile.
 	runtime.GOMAXPROCS(1)

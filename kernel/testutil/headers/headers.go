@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package headers makes packets with IPv6 extension headers, and says what they carry, for the
-// tests of data planes. [Read] is the oracle of bpf/upper_layer.h: it goes by the RFCs alone.
+// Package headers builds packets with IPv6 extension headers, and parses them, for tests of data
+// planes. [Read] is the oracle of bpf/upper_layer.h; it is written from the RFCs alone.
 package headers
 
 import (
@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Next headers, as IANA numbers them.
+// Next headers, by IANA's numbers.
 const (
 	HopByHop       byte = 0
 	Routing        byte = 43
@@ -24,25 +24,25 @@ const (
 )
 
 const (
-	ethernet = 14
-	ip6      = 40
-	most     = 8 // headers that data planes look behind
+	ethernet   = 14
+	ip6        = 40
+	maxHeaders = 8 // maximum number of headers that data planes skip
 )
 
-// Header is an extension header: its kind, and its octets, the first of which is to become the next
-// header.
+// Header is an extension header: its kind, and its octets; the first one will hold the next header.
 type Header struct {
 	Kind   byte
 	Octets []byte
 }
 
-// Options is a Hop-by-Hop or Destination header of so many octets, a multiple of 8, all padding.
+// Options returns a Hop-by-Hop or Destination header with a length in octets, a multiple of 8,
+// filled with padding.
 func Options(kind byte, octets int) Header {
 	h := []byte{0, byte(octets/8 - 1)}
 	for left := octets - 2; left > 0; {
-		n := min(left, 7) // of padding in a row; what separates them is an option that is skipped
+		n := min(left, 7) // padding in a row; the separator is an option that receivers skip
 		if left == 8 {
-			n = 6 // or one octet would be left
+			n = 6 // or one octet would remain
 		}
 		h = append(append(h, 1, byte(n-2)), make([]byte, n-2)...)
 		if left -= n; left >= 2 {
@@ -54,16 +54,14 @@ func Options(kind byte, octets int) Header {
 	return Header{kind, h}
 }
 
-// Segments is a Routing header of so many segments (RFC 8754), all of which were passed but the
-// first.
+// Segments returns a Routing header with n segments (RFC 8754), all passed except the first.
 func Segments(n int) Header {
 	h := make([]byte, 8+16*n)
 	h[1], h[2], h[4] = byte(2*n), 4, byte(max(n-1, 0))
 	return Header{Routing, h}
 }
 
-// Piece is a Fragment header: of the fragment that begins at so many times 8 octets, and whether
-// more follow.
+// Piece returns a Fragment header: offset in units of 8 octets, and the more-fragments flag.
 func Piece(offset uint16, more bool) Header {
 	h := []byte{0, 0, 0, 0, 1, 2, 3, 4}
 	binary.BigEndian.PutUint16(h[2:], offset<<3)
@@ -73,24 +71,25 @@ func Piece(offset uint16, more bool) Header {
 	return Header{Fragment, h}
 }
 
-// Authenticated is an Authentication header whose check value has so many words of 4 octets.
+// Authenticated returns an Authentication header with a check value of the given number of 4-octet
+// words.
 func Authenticated(words int) Header {
 	h := make([]byte, 12+4*words)
 	h[1] = byte(len(h)/4 - 2)
 	return Header{Authentication, h}
 }
 
-// Signalling is a Mobility, HIP or Shim6 header of so many octets, a multiple of 8.
+// Signalling returns a Mobility, HIP or Shim6 header with a length in octets, a multiple of 8.
 func Signalling(kind byte, octets int) Header {
 	h := make([]byte, octets)
 	h[1] = byte(octets/8 - 1)
 	return Header{kind, h}
 }
 
-// Insert puts headers between the IPv6 header of an Ethernet frame and what follows it.
+// Insert inserts headers behind the IPv6 header of an Ethernet frame.
 func Insert(frame []byte, chain ...Header) []byte {
 	out := slices.Clone(frame[:ethernet+ip6])
-	last := ethernet + 6 // octet of the next header that is still to be written
+	last := ethernet + 6 // octet of the next-header field still to be written
 	follows := frame[last]
 	for _, h := range chain {
 		out[last], last = h.Kind, len(out)
@@ -106,10 +105,10 @@ func Insert(frame []byte, chain ...Header) []byte {
 type Chain struct {
 	Name    string
 	Headers []Header
-	Later   bool // in a fragment but the first, in which no upper layer's header is
+	Later   bool // in a later fragment, which has no upper-layer header
 }
 
-// Chains are what every data plane is to look behind.
+// Chains are the chains that every data plane must skip.
 func Chains() []Chain {
 	hop, destination := Options(HopByHop, 8), Options(Destination, 24)
 	return []Chain{
@@ -129,9 +128,9 @@ func Chains() []Chain {
 	}
 }
 
-// Random is a chain that need not be one that RFC 8200 allows.
+// Random returns a random chain, which RFC 8200 may not allow.
 func Random(r *rand.Rand) (chain []Header) {
-	for range r.IntN(most + 2) {
+	for range r.IntN(maxHeaders + 2) {
 		switch kind := []byte{HopByHop, Destination, Routing, Fragment, Authentication, Mobility, HIP, Shim6}[r.IntN(8)]; kind {
 		case HopByHop, Destination:
 			chain = append(chain, Options(kind, 8+8*r.IntN(4)))

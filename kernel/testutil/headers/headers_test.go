@@ -12,7 +12,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// datagram is a frame of UDP.
+// datagram is a UDP frame.
 func datagram(payload int) []byte {
 	frame := make([]byte, ethernet+ip6+8+payload)
 	frame[12], frame[13], frame[14], frame[20], frame[21] = 0x86, 0xdd, 0x60, 17, 64
@@ -24,7 +24,8 @@ func datagram(payload int) []byte {
 	return frame
 }
 
-// Behind the chains is what was there before, and gopacket finds it too where it knows the headers.
+// The oracle finds the former payload behind each chain, and so does gopacket if it knows the
+// headers.
 func TestTheOracleFindsWhatWasThere(t *testing.T) {
 	for _, c := range Chains() {
 		frame := Insert(datagram(40), c.Headers...)
@@ -34,7 +35,7 @@ func TestTheOracleFindsWhatWasThere(t *testing.T) {
 		}
 		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 		udp, ok := packet.TransportLayer().(*layers.UDP)
-		if !ok { // a fragment, or a header that gopacket does not know
+		if !ok { // a fragment, or a header unknown to gopacket
 			continue
 		}
 		if udp.SrcPort != 0x102 || udp.DstPort != 0x304 || got.Later {
@@ -43,7 +44,7 @@ func TestTheOracleFindsWhatWasThere(t *testing.T) {
 	}
 }
 
-// A header that is cut off, one too many or a message of its own is what the oracle tells.
+// The oracle reports a truncated header, one header too many, and a message of its own protocol.
 func TestWhereAChainEnds(t *testing.T) {
 	hop := Options(HopByHop, 8)
 	nine := []Header{hop, hop, hop, hop, hop, hop, hop, hop, hop}
@@ -68,8 +69,7 @@ func TestWhereAChainEnds(t *testing.T) {
 	}
 }
 
-// The programs find what the oracle does: behind the chains, behind random ones, and where those
-// are broken.
+// The programs agree with the oracle: behind the chains, behind random ones, and in truncated ones.
 func TestTheWalkIsTheOracles(t *testing.T) {
 	testutil.NeedRoot(t)
 	var objects walkObjects

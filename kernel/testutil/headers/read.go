@@ -2,25 +2,25 @@
 
 package headers
 
-// Upper is what a packet carries.
+// Upper is the upper-layer header of a packet.
 type Upper struct {
-	Protocol byte // or the kind of a header that is cut off, or one too many
-	At       int  // octets from the IPv6 header's first to its own
-	Repeated int  // octets that every fragment of it has, the IPv6 header among them
-	Later    bool // in a fragment but the first
+	Protocol byte // or the kind of a header that is truncated, or one too many
+	At       int  // octets from the start of the IPv6 header
+	Repeated int  // octets repeated in every fragment, including the IPv6 header
+	Later    bool // in a later fragment
 }
 
-// Read says what a packet carries that begins with an IPv6 header, as whoever it is for would find
-// it, whatever is in the upper layer.
+// Read locates the upper-layer header of an IPv6 packet as its destination would, without reading
+// that header.
 func Read(packet []byte) Upper {
-	var begins []int // of the extension headers
+	var begins []int // offsets of the extension headers
 	var kinds []byte
 	kind, at := packet[6], ip6
 	done := func(later bool) Upper { return Upper{kind, at, repeated(kinds, append(begins, at)), later} }
-	for len(kinds) < most {
+	for len(kinds) < maxHeaders {
 		rest := packet[min(at, len(packet)):]
 		size, is := sizeOf(kind, rest)
-		if !is || len(rest) < 4 { // no more of it than a Fragment header's offset is needed
+		if !is || len(rest) < 4 { // nothing beyond a Fragment header's offset is needed
 			return done(false)
 		}
 		if rest[0] == NoNext && (kind == Mobility || kind == HIP || kind == Shim6) {
@@ -35,7 +35,7 @@ func Read(packet []byte) Upper {
 	return done(false)
 }
 
-// sizeOf says how long an extension header is, and whether it is one.
+// sizeOf returns the length of an extension header, and reports whether the kind is one.
 func sizeOf(kind byte, rest []byte) (octets int, is bool) {
 	var second int
 	if len(rest) > 1 {
@@ -53,9 +53,9 @@ func sizeOf(kind byte, rest []byte) (octets int, is bool) {
 	return 0, false
 }
 
-// repeated is where the part that Linux repeats in fragments ends, of headers and the octets at
-// which they and what follows begin: Hop-by-Hop, Destination and Routing headers, but no
-// Destination header behind a Routing header, which is for the last destination.
+// repeated returns the length of the part that Linux repeats in fragments, from headers and their
+// offsets: Hop-by-Hop, Destination and Routing headers, but no Destination header behind a Routing
+// header, which is for the last destination.
 func repeated(kinds []byte, begins []int) int {
 	routed := false
 	for i, kind := range kinds {

@@ -1,7 +1,7 @@
 //go:build ignore
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Walks headers and tells what it has found: what the tests of bpf/upper_layer.h run. */
+/* Walks headers and stores the result, for the tests of bpf/upper_layer.h. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
@@ -11,7 +11,7 @@
 
 char walk_license[] SEC("license") = "Dual BSD/GPL";
 
-/* What was found: by octets of the packet, and from where the kernel has the network header. */
+/* Results: by octets of the packet, and from the kernel's network header. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
