@@ -4,8 +4,8 @@
 // status and the advice.
 //
 // Pitfalls: the verifier returns EACCES for a program it rejects, so EACCES alone does not mean
-// that a capability is missing; a non-empty verifier log shows the difference. E2BIG and ENOSPC come
-// from a full map as well as from one that is too large to create.
+// that a capability is missing; a non-empty verifier log shows the difference. E2BIG and ENOSPC
+// come from a full map as well as from one that is too large to create.
 package bpferr
 
 import (

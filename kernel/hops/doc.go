@@ -8,7 +8,7 @@
 //   - A quote is the packet in the hop's stack: a change between two hops was made by the first at
 //     its egress, or by the second at its ingress.
 //   - Routers limit their ICMP errors, and some send none: such a hop is reported as silent.
-//   - Each TCP probe has its own port, so load balancing by flow may send the probes along different
+//   - Each TCP probe has its own port, so load balancing by flow may send probes along different
 //     paths; UDP datagrams are one flow.
 //   - The DSCP at the destination is known if it sends an ICMP error, and unknown if it answers.
 package hops
