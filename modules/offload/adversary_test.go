@@ -15,7 +15,7 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// upheaval is one random thing that happens to a router, as lines of ip(8), of which any may fail.
+// upheaval returns random changes of a router as lines of ip(8). Any of them may fail.
 func upheaval(r *rand.Rand) (lines []string) {
 	v4 := func() string {
 		return fmt.Sprintf("100.%d.%d.%d/%d", 64+r.IntN(8), r.IntN(3)*100, r.IntN(2)*128, []int{8, 16, 17, 24, 25, 30, 32}[r.IntN(7)])
@@ -61,10 +61,10 @@ func upheaval(r *rand.Rand) (lines []string) {
 	}
 }
 
-// Whatever happens to a router under whatever policy, what its fast path forwards is soon what the
-// kernel would send again, by its table and by packets. WEIR_UPHEAVALS is how many routers.
+// After random changes of a router under a random policy, the fast path soon forwards as the kernel
+// does, in its table and in test runs. WEIR_UPHEAVALS is the number of routers.
 func TestNothingGoesAstrayWhateverHappens(t *testing.T) {
-	testutil.NeedSpeed(t) // a table is believed for seconds of real time
+	testutil.NeedSpeed(t) // a table is valid for a second of real time
 	random, rounds, forwarded := testutil.Rand(t), 1, 0
 	if text := os.Getenv("WEIR_UPHEAVALS"); text != "" {
 		if _, err := fmt.Sscan(text, &rounds); err != nil {

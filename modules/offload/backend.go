@@ -56,7 +56,7 @@ func (p *hostPlane) install(t *Treatment, planned *plan.Planner) (in table, note
 		return nil, nil, err
 	}
 	if len(programs.Generic) > 0 {
-		notes = append(notes, fmt.Sprintf("offload: the drivers of devices %s have no XDP: the kernel runs the program behind them, which is slower",
+		notes = append(notes, fmt.Sprintf("offload: the drivers of devices %s have no XDP: the kernel runs the program in generic mode, which is slower",
 			strings.Trim(fmt.Sprint(programs.Generic), "[]")))
 	}
 	return programs, notes, nil
@@ -106,8 +106,8 @@ func (p *hostPlane) portsTake(t *Treatment, planned *plan.Planner) error {
 			return fmt.Errorf("offload: %w", err)
 		}
 		if !features["hw-tc-offload"] {
-			return fault.New(fault.Testbed, "ethtool -K "+name+" hw-tc-offload on; where that is fixed, its driver takes no filters: use backend: xdp",
-				"offload: the NIC of %s takes no filters (hw-tc-offload is off)", name)
+			return fault.New(fault.Testbed, "ethtool -K "+name+" hw-tc-offload on; if that is fixed, its driver does not support filters: use backend: xdp",
+				"offload: the NIC of %s accepts no filters (hw-tc-offload is off)", name)
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// patient is how long a full table may take on a busy machine.
+// patient is the time that a full table may take on a busy machine.
 const patient = 15 * time.Minute
 
 // session is one end of an internal BGP session over the router's port p1.
@@ -26,8 +26,8 @@ protocol bgp upstream {
 }
 `
 
-// upstream is another router's BIRD behind p1, which has a whole table: that of WEIR_ROUTES, or a
-// made-up one.
+// upstream is BIRD on another router behind p1, with the full table of WEIR_ROUTES or a generated
+// one.
 func upstream(t *testing.T, r *router) (b *bird, routes []netip.Prefix) {
 	t.Helper()
 	if routes = realTable(t); routes == nil {
@@ -49,8 +49,8 @@ func upstream(t *testing.T, r *router) (b *bird, routes []netip.Prefix) {
 	return startBird(t, r.Far(), config.String()), routes
 }
 
-// With a whole table by BGP, behind the guide's two pipes, filters change under traffic without a
-// packet lost; the session goes down and comes back; and in the end all is as the kernel has it.
+// With a full BGP table behind the guide's two pipes, filters change under traffic without a lost
+// packet. The session goes down and comes back. In the end the table agrees with the kernel.
 func TestAWholeTableByBGPIsOffloaded(t *testing.T) {
 	testutil.Command(t, "bird")
 	testutil.Command(t, "birdc")
@@ -74,7 +74,7 @@ func TestAWholeTableByBGPIsOffloaded(t *testing.T) {
 			}
 			n := 0
 			_, _ = fmt.Sscan(string(out), &n)
-			return n >= len(routes)*99/100 // some are twice in a real table
+			return n >= len(routes)*99/100 // a real table has duplicates
 		})
 	}
 	whole()
@@ -94,9 +94,9 @@ func TestAWholeTableByBGPIsOffloaded(t *testing.T) {
 		defer close(changed)
 		for _, filters := range [][2]string{{without, all}, {all, all}, {all, without}, {all, all}} {
 			near.write(config(filters[0], filters[1]))
-			near.tell("configure")
-			near.tell("reload", "offload_a")
-			near.tell("reload", "offload_b")
+			near.command("configure")
+			near.command("reload", "offload_a")
+			near.command("reload", "offload_b")
 		}
 	}()
 	before := r.forwarded()
@@ -115,15 +115,15 @@ func TestAWholeTableByBGPIsOffloaded(t *testing.T) {
 	if !offloaded() {
 		t.Error("after the filters had changed and changed back, some routes are not offloaded")
 	}
-	far.tell("disable", "upstream")
+	far.command("disable", "upstream")
 	testutil.Eventually(t, patient, "the withdrawal of the table", func() bool { return r.hop(dests[0].String()) == 0 })
-	far.tell("enable", "upstream")
+	far.command("enable", "upstream")
 	whole()
 	testutil.Eventually(t, patient, "the whole table offloaded again", offloaded)
 	testutil.Eventually(t, patient, "a table that is the kernel's", func() bool { return r.verify().Holds() })
 }
 
-// forwarded is how many packets the fast path has forwarded so far.
+// forwarded returns the number of packets that the fast path has forwarded.
 func (r *router) forwarded() uint64 {
 	r.t.Helper()
 	report, err := r.plane.Report(r.state)

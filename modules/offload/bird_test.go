@@ -16,7 +16,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// birdConfig is the guide's recipe: a table of routes to offload, behind two pipes.
+// birdConfig is the guide's configuration: a table of routes to offload, behind two pipes.
 const birdConfig = `
 router id 10.1.0.1;
 ipv4 table offload4;
@@ -47,7 +47,7 @@ protocol static upstream {
 }
 `
 
-// bird is a BIRD in a namespace until the end of a test.
+// bird runs BIRD in a namespace until the end of a test.
 type bird struct {
 	t              *testing.T
 	config, socket string
@@ -82,8 +82,8 @@ func (b *bird) write(config string) {
 	}
 }
 
-// tell has birdc say something to it.
-func (b *bird) tell(words ...string) string {
+// command runs birdc with a command.
+func (b *bird) command(words ...string) string {
 	b.t.Helper()
 	out, err := exec.Command(testutil.Command(b.t, "birdc"), append([]string{"-s", b.socket}, words...)...).CombinedOutput()
 	if err != nil || strings.Contains(string(out), "error") {
@@ -92,8 +92,8 @@ func (b *bird) tell(words ...string) string {
 	return string(out)
 }
 
-// With BIRD's routes behind two pipes only those that the filters name are offloaded; a filter is
-// changed pipe by pipe without a moment in which a route that both have is not.
+// With BIRD's routes behind two pipes, only routes that pass the filters are offloaded. A filter
+// changes pipe by pipe, and a route that passes both versions stays offloaded.
 func TestBirdsRoutesAreOffloadedAsTheGuideSays(t *testing.T) {
 	testutil.Command(t, "birdc")
 	r := newRouter(t, func(t *Treatment) { t.Table = 1000 })
@@ -108,8 +108,8 @@ func TestBirdsRoutesAreOffloadedAsTheGuideSays(t *testing.T) {
 	}
 	reload := func(protocol string) {
 		t.Helper()
-		b.tell("configure")
-		b.tell("reload", protocol)
+		b.command("configure")
+		b.command("reload", protocol)
 	}
 	b.write(config(both, one))
 	reload("offload_a")

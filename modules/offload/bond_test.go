@@ -13,7 +13,7 @@ import (
 	"weir/modules/offload/conformance"
 )
 
-// Bonds are ports like others, by every backend; a device of a bond is none.
+// Bonds are ports of every backend; a device of a bond is not a port.
 func TestBondsArePorts(t *testing.T) {
 	testutil.Need(t, "XDP on veth", probe.XDPNative())
 	for _, backend := range []string{byXDP, byFlower} {
@@ -39,7 +39,7 @@ func TestBondsArePorts(t *testing.T) {
 	}
 }
 
-// A bond that would drop what is redirected to it is refused, and not by filters.
+// XDP rejects a bond that drops redirected frames; filters accept it.
 func TestBondsWithoutXDPAreRefused(t *testing.T) {
 	testutil.Need(t, "XDP on veth", probe.XDPNative())
 	r := routerOf(t, conformance.NewBonded(t), nil)

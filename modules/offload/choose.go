@@ -74,7 +74,7 @@ func (k *keeper) chosen() (err error) {
 	if k.chooser.packets, err = s.Packets(); err != nil {
 		return err
 	}
-	return s.Tell(k.planner.Chosen(), 0)
+	return s.Record(k.planner.Chosen(), 0)
 }
 
 // choose has the routes chosen again if it is time.
@@ -105,5 +105,5 @@ func (k *keeper) chooseNow(took time.Duration) error {
 	if err := k.chosen(); err != nil {
 		return err
 	}
-	return s.Tell(out, uint64(float64(k.chooser.packets-before)*chooseOver.Seconds()/max(took, time.Second).Seconds()))
+	return s.Record(out, uint64(float64(k.chooser.packets-before)*chooseOver.Seconds()/max(took, time.Second).Seconds()))
 }

@@ -13,8 +13,8 @@ import (
 	"weir/modules/offload/live"
 )
 
-// With a budget the routes that packets go to are offloaded, and others within them are not; new
-// traffic changes the choice, and what the table forwards is what the kernel would at every moment.
+// With a budget the routes with most packets are offloaded, without less busy routes inside them.
+// New traffic changes the selection. The table always forwards as the kernel does.
 func TestABudgetIsForTheRoutesThatPacketsGoTo(t *testing.T) {
 	for _, backend := range []string{byXDP, byFlower} {
 		t.Run(backend, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestABudgetIsForTheRoutesThatPacketsGoTo(t *testing.T) {
 			for i, busy := range [][]netip.Addr{dests[:4], dests[16:]} {
 				passed := 0
 				for range 2 {
-					r.Stream(t, busy, 20+60*i) // the later ones by more than the hysteresis
+					r.Stream(t, busy, 20+60*i) // differences beyond the hysteresis
 					if err := k.chooseNow(chooseOver); err != nil {
 						t.Fatal(err)
 					}
@@ -70,10 +70,10 @@ func TestABudgetIsForTheRoutesThatPacketsGoTo(t *testing.T) {
 				}
 			}
 			report, err := r.plane.Report(r.state)
-			if text := strings.Join(report.Note, "\n"); err != nil || !strings.Contains(text, "routes are chosen, by") || report.Host[0].Count == 0 {
+			if text := strings.Join(report.Note, "\n"); err != nil || !strings.Contains(text, "routes are selected, with") || report.Host[0].Count == 0 {
 				t.Errorf("report %v, %v", report, err)
 			}
-			// Who begins anew goes on with what was counted.
+			// A new follower continues from the samples.
 			before := k.planner.Chosen()
 			if err := k.begin(); err != nil {
 				t.Fatal(err)
@@ -89,7 +89,7 @@ func offloaded(k *keeper, a netip.Addr) bool {
 	return len(k.planner.Next(k.planner.Lookup(a)).Hops) > 0
 }
 
-// A file of traffic is read, or refused with its line.
+// A traffic file is read, or rejected with the line.
 func TestTrafficIsRead(t *testing.T) {
 	all, err := ReadTraffic(strings.NewReader("# sFlow\n198.51.100.7 12\n\n198.51.100.7\n2001:db8::/32 5\n"), "t")
 	if err != nil || len(all) != 2 || all[netip.MustParseAddr("198.51.100.7")] != 13 || all[netip.MustParseAddr("2001:db8::")] != 5 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offload has the packets of a router forwarded by a fast path, which decides as the
-// kernel's routing does and leaves to the kernel whatever it is not sure of. It is the room of the
-// policy's section offload.
+// Package offload forwards packets of a router by a fast path: XDP or tc flower. The fast path
+// decides as the kernel's routing does, and passes every other packet to the kernel. It is the
+// module of the policy's section offload.
 //
-//	kernel --netlink--> live --> state --> plan --> xdp
+//	kernel --netlink--> live --> state --> plan --> xdp, flower
 //	                               |        |        |
 //	                               +--> simulate <---+   verify
 //
-// What bites: the fast path is believed for [Lease] at a time. Whoever follows the kernel's routing
-// renews it; weir daemon does. Without a follower every packet is the kernel's again.
+// Pitfalls: the fast path is valid for one [Lease]. A follower of the kernel's routing renews it,
+// as weir daemon does. Without a follower the kernel gets every packet.
 package offload

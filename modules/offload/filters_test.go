@@ -18,14 +18,14 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// newFilters is a router whose policy asks for tc flower.
+// newFilters returns a router with a policy for tc flower.
 func newFilters(t *testing.T, backend string) *router {
 	t.Helper()
 	testutil.Need(t, "flower", probe.Classifier("flower"))
 	return newRouter(t, func(o *Treatment) { o.Backend = backend })
 }
 
-// ingress is what tc(8) has to say of a port's filters, and of its qdiscs.
+// ingress returns a port's filters and qdiscs, as printed by tc(8).
 func (r *router) ingress(dev string) string {
 	r.t.Helper()
 	text := ""
@@ -46,7 +46,7 @@ func (r *router) tc(line string) {
 	}
 }
 
-// filterHop is as hop, of the rules of a port; 0 for the stack.
+// filterHop is hop for the rules of a port; 0 for the stack.
 func (r *router) filterHop(dev, to string) byte {
 	r.t.Helper()
 	seen, err := flower.Read(r.Router, r.plane.host.Pins)
@@ -72,7 +72,7 @@ func (r *router) verifiesFilters() {
 	}
 }
 
-// Rules are put in force, replaced, verified, reported and removed without a trace.
+// Rules are installed, replaced, verified, reported and removed without a trace.
 func TestTheLifeOfFilters(t *testing.T) {
 	r := newFilters(t, byFlower)
 	before := r.ingress("p0")
@@ -115,7 +115,7 @@ func TestTheLifeOfFilters(t *testing.T) {
 	}
 }
 
-// A hook that was there stays, and filters of others are refused.
+// An existing hook stays, and foreign filters are an error.
 func TestWhatIsAtThePortIsLeft(t *testing.T) {
 	r := newFilters(t, byFlower)
 	r.tc("qdisc add dev p0 clsact")
@@ -128,7 +128,7 @@ func TestWhatIsAtThePortIsLeft(t *testing.T) {
 		t.Errorf("p0 was\n%s\nand is\n%s", before, after)
 	}
 	r.tc("filter add dev p0 ingress prio 7 protocol ip flower dst_ip 203.0.113.1 action pass")
-	if err := r.plane.Ready(r.state); err == nil || !strings.Contains(err.Error(), "filter of another's") {
+	if err := r.plane.Ready(r.state); err == nil || !strings.Contains(err.Error(), "foreign tc filter") {
 		t.Errorf("a port with a filter: %v", err)
 	}
 	if _, err := r.plane.Apply(module.State{}, r.state); err == nil {
@@ -139,7 +139,7 @@ func TestWhatIsAtThePortIsLeft(t *testing.T) {
 	}
 }
 
-// What one backend has in force ends when the policy names the other one.
+// A policy with another backend ends the rules or programs of the former one.
 func TestBackendsTakeEachOthersPlace(t *testing.T) {
 	r := newFilters(t, byFlower)
 	filters := r.state
@@ -171,8 +171,8 @@ func entriesOf(all []os.DirEntry) string {
 	return strings.Join(names, " ")
 }
 
-// Rules that are in software though the NIC was asked for them are an alarm; a device that takes no
-// filters is refused before anything changes.
+// Software rules of a hardware policy raise an alarm. A device without support for filters is
+// rejected before any change.
 func TestRulesInSoftwareAgainstThePolicyAreAnAlarm(t *testing.T) {
 	r := newFilters(t, byFlower)
 	r.apply()
@@ -193,7 +193,7 @@ func TestRulesInSoftwareAgainstThePolicyAreAnAlarm(t *testing.T) {
 		t.Errorf("values %+v", report.Host)
 	}
 	before := r.ingress("p0")
-	if err := r.plane.Ready(want); err == nil || !strings.Contains(err.Error(), "takes no filters") {
+	if err := r.plane.Ready(want); err == nil || !strings.Contains(err.Error(), "accepts no filters") {
 		t.Errorf("a veth is to do rules in hardware: %v", err)
 	}
 	if _, err := flower.Install(r.Router, r.plane.host.Pins, mustPlan(t, r), asked.mode(), Lease); err == nil || !strings.Contains(err.Error(), "not taken by the NIC") {
@@ -202,7 +202,7 @@ func TestRulesInSoftwareAgainstThePolicyAreAnAlarm(t *testing.T) {
 	if after := r.ingress("p0"); after != before {
 		t.Errorf("p0 was\n%s\nand is\n%s", before, after)
 	}
-	r.verifiesFilters() // what was in force still is
+	r.verifiesFilters() // the former rules stay active
 }
 
 func mustPlan(t *testing.T, r *router) *plan.Planner {
@@ -214,7 +214,7 @@ func mustPlan(t *testing.T, r *router) *plan.Planner {
 	return p
 }
 
-// Verifying finds a rule that is not what the kernel would do.
+// Verification finds a rule that differs from the kernel.
 func TestVerifyingFindsAWrongFilter(t *testing.T) {
 	r := newFilters(t, byFlower)
 	r.apply()
@@ -225,7 +225,7 @@ func TestVerifyingFindsAWrongFilter(t *testing.T) {
 	}
 }
 
-// A follower takes up routes and neighbours, and its rules are believed only while it lives.
+// A follower applies routes and neighbours, and its rules are valid only while it runs.
 func TestFiltersFollowTheKernelsRouting(t *testing.T) {
 	r := newFilters(t, byFlower)
 	r.apply()
@@ -270,7 +270,7 @@ func TestFiltersFollowTheKernelsRouting(t *testing.T) {
 		return err == nil && known && lease < 0
 	})
 	report, err := r.plane.Report(r.state)
-	if err != nil || !strings.Contains(strings.Join(report.Note, "\n"), "nobody follows") {
+	if err != nil || !strings.Contains(strings.Join(report.Note, "\n"), "the lease has expired") {
 		t.Errorf("report %+v, %v", report, err)
 	}
 }

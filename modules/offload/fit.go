@@ -29,7 +29,7 @@ func fit(p *plan.Planner, counted map[netip.Addr]uint64, install func() error) (
 		if budget < 1 {
 			return notes, err
 		}
-		notes = append(notes, fmt.Sprintf("offload: the table was full after %d prefixes: the budget is %d", taken, budget))
+		notes = append(notes, fmt.Sprintf("offload: the table was full after %d prefixes: the budget is now %d", taken, budget))
 		p.Choose(budget, traffic(p, counted))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// flat is a plan of so many routes beside each other.
+// flat returns a plan of a number of disjoint routes.
 func flat(t *testing.T, routes, budget int) *plan.Planner {
 	t.Helper()
 	s := state.New()
@@ -35,8 +35,8 @@ func flat(t *testing.T, routes, budget int) *plan.Planner {
 	return p
 }
 
-// A table that takes less than the budget is filled with what it takes, and the capacity is
-// learned; without a budget, and for other errors, the refusal is the answer.
+// A table with a smaller capacity than the budget is filled to its capacity, which becomes the
+// budget. Without a budget, and for other errors, the install fails.
 func TestTheCapacityIsLearnedFromRefusals(t *testing.T) {
 	for _, c := range []struct{ routes, budget, capacity, tries, learned int }{
 		{200, 100, 1000, 1, 100}, {200, 100, 50, 2, 46}, {200, 100, 2, 2, 1}, {200, 100, 0, 1, 100}, {200, 0, 50, 1, 0},

@@ -12,7 +12,7 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// Of an inspection: random addresses beside all boundaries, and packets for the program.
+// Size of an inspection: random addresses beside all boundaries, and packets for the program.
 const (
 	inspectRandom  = 100_000
 	inspectPackets = 10_000
@@ -25,10 +25,10 @@ func (p *hostPlane) Inspect(_ context.Context, have module.State, seed uint64) (
 		return nil, nil
 	}
 	v, err := Verification{Namespace: p.ns, Pins: p.host.Pins, Treatment: t, Random: inspectRandom, Packets: inspectPackets, Seed: seed}.Run()
-	out := module.Inspection{Check: forwarding, Promise: "packets go as the kernel sends them", Verdict: module.Holds}
+	out := module.Inspection{Check: forwarding, Promise: "packets are forwarded as by the kernel", Verdict: module.Holds}
 	switch {
 	case errors.Is(err, xdp.ErrNone), errors.Is(err, flower.ErrNone):
-		out.Verdict, out.Reason = module.Fails, "no fast path is in place: weir apply puts it there"
+		out.Verdict, out.Reason = module.Fails, "no fast path is active: run weir apply"
 		return []module.Inspection{out}, nil
 	case err != nil:
 		return nil, err
@@ -38,11 +38,11 @@ func (p *hostPlane) Inspect(_ context.Context, have module.State, seed uint64) (
 	out.Examples = doc.Differences
 	switch {
 	case v.Expired:
-		out.Verdict, out.Reason = module.CannotSay, "nobody follows the kernel's routing, so that the kernel forwards all packets: run weir daemon"
+		out.Verdict, out.Reason = module.CannotSay, "the lease has expired without a daemon, so the kernel forwards all packets: run weir daemon"
 	case !v.Holds():
-		out.Verdict, out.Reason = module.Fails, "packets go another way than the kernel sends them, or are left to it that should not be"
+		out.Verdict, out.Reason = module.Fails, "the fast path forwards packets differently from the kernel, or leaves offloadable packets to it"
 	case v.Forwarded == 0:
-		out.Verdict, out.Reason = module.CannotSay, "nothing is forwarded: weir offload plan says why"
+		out.Verdict, out.Reason = module.CannotSay, "nothing is forwarded: weir offload plan shows the reasons"
 	}
 	return []module.Inspection{out}, nil
 }
@@ -51,6 +51,6 @@ const forwarding = "forwarding"
 
 // Judges documents the inspection.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: forwarding, Of: "the fast path", Looks: fmt.Sprintf("%d random addresses beside all boundaries, and %d packets that the program is given in test runs", inspectRandom, inspectPackets),
-		Holds: "each goes as the kernel sends it"}}
+	return []module.Judged{{Check: forwarding, Of: "the fast path", Looks: fmt.Sprintf("%d random addresses and all boundaries, and %d test runs of the program", inspectRandom, inspectPackets),
+		Holds: "each packet is forwarded as by the kernel"}}
 }

@@ -9,11 +9,11 @@ import (
 	"weir/core/policy"
 )
 
-// weir prove asks the room: what is in force holds, what goes otherwise than the policy has it does
-// not, and is named.
+// weir prove inspects the module: an active table holds; a table that differs from the policy does
+// not hold, and is named.
 func TestAnInspectionFindsWhatGoesAstray(t *testing.T) {
 	r := newRouter(t, nil)
-	r.follow() // the table is believed, however long a look takes
+	r.follow() // renews the lease during the inspection
 	look := func(state module.State) module.Inspection {
 		t.Helper()
 		all, err := r.plane.Inspect(t.Context(), state, 1)

@@ -19,21 +19,21 @@ const moduleName = "offload"
 
 // sectionKeys is the module's section of a policy file.
 type sectionKeys struct {
-	Offload *keys `yaml:"offload" doc:"Packets that a fast path forwards in place of the kernel, and as the kernel would."`
+	Offload *keys `yaml:"offload" doc:"Packets that a fast path forwards in place of the kernel, as the kernel does."`
 }
 
 // keys holds the keys of the section.
 type keys struct {
 	yamlfile.Fields `yaml:"-"`
 	From            []yamlfile.Text `yaml:"from,required" doc:"Links with offloaded packets, by name: devices, or VLANs on them."`
-	To              []yamlfile.Text `yaml:"to" doc:"Links that they may leave by; those of from if left out."`
-	Table           string          `yaml:"table" doc:"Routing table with the prefixes that may be offloaded: main, default, or a number; default all. Forwarding always follows the kernel's rules and tables."`
-	Except          []yamlfile.Text `yaml:"except" doc:"Destinations that are left to the kernel, as prefixes or addresses."`
-	Budget          *int            `yaml:"budget" doc:"How many prefixes the table may have: of the routes those that carry the most packets are offloaded, as counters say. All if left out."`
+	To              []yamlfile.Text `yaml:"to" doc:"Output links; by default those of from."`
+	Table           string          `yaml:"table" doc:"Routing table with the prefixes that may be offloaded: main, default, or a number; default all. Forwarding follows the kernel's rules and tables."`
+	Except          []yamlfile.Text `yaml:"except" doc:"Destinations left to the kernel, as prefixes."`
+	Budget          *int            `yaml:"budget" doc:"Maximum number of prefixes of the table: the busiest routes are offloaded, by sampled packets. Default all."`
 	Backend         string          `yaml:"backend" enum:"xdp,flower,hardware" doc:"Mechanism: xdp, a program at the driver; flower, tc filters in software; hardware, the same filters in the NIC only (skip_sw), all or none. Default xdp."`
 	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Multipath routes: split by a weighted hash of the addresses, or cpu to leave them to the kernel with its own hash; default split."`
-	IPv4            *bool           `yaml:"ipv4" doc:"Whether IPv4 is offloaded; true if left out."`
-	IPv6            *bool           `yaml:"ipv6" doc:"Whether IPv6 is offloaded; true if left out."`
+	IPv4            *bool           `yaml:"ipv4" doc:"Whether IPv4 is offloaded; default true."`
+	IPv6            *bool           `yaml:"ipv6" doc:"Whether IPv6 is offloaded; default true."`
 }
 
 // Treatment is the offload of a policy.
@@ -49,7 +49,7 @@ type Treatment struct {
 	IPv6      bool     `json:"ipv6"`
 }
 
-// Summary describes it in one line.
+// Summary describes the treatment in one line.
 func (t *Treatment) Summary() string {
 	text := "from " + strings.Join(t.From, ", ")
 	if len(t.To) > 0 {
@@ -73,11 +73,11 @@ func (t *Treatment) Summary() string {
 	return text
 }
 
-// Policy is the planner's.
+// Policy returns the policy for the planner.
 func (t *Treatment) Policy() plan.Policy {
 	p := plan.Policy{From: t.From, To: t.To, Table: t.Table, Multipath: plan.Multipath(t.Multipath), IPv4: t.IPv4, IPv6: t.IPv6}
 	for _, text := range t.Except {
-		if to, err := netip.ParsePrefix(text); err == nil { // which read has seen to
+		if to, err := netip.ParsePrefix(text); err == nil { // checked by read
 			p.Except = append(p.Except, to)
 		}
 	}
@@ -88,8 +88,8 @@ func grammar() policy.Grammar {
 	return policy.Grammar{Module: moduleName, Section: sectionKeys{}, Read: read}
 }
 
-// mostBudget is beyond any table of routes; a larger number was meant otherwise.
-const mostBudget = 1 << 24
+// maxBudget is beyond any table of routes; a larger number is a mistake.
+const maxBudget = 1 << 24
 
 var tables = map[string]uint32{"": 0, "main": state.MainTable, "default": state.DefaultTable}
 
@@ -107,8 +107,8 @@ func read(d *policy.Draft) {
 		t.Backend = k.Backend
 	}
 	if k.Budget != nil {
-		if t.Budget = *k.Budget; t.Budget < 1 || t.Budget > mostBudget {
-			d.ComplainAt(k.At("budget"), "write how many prefixes the table may have, as budget: 10000; leave it out for all", "offload.budget: %d is not a number of prefixes from 1 to %d", t.Budget, mostBudget)
+		if t.Budget = *k.Budget; t.Budget < 1 || t.Budget > maxBudget {
+			d.ComplainAt(k.At("budget"), "write the maximum number of prefixes, as budget: 10000; omit it for all", "offload.budget: %d is not a number of prefixes from 1 to %d", t.Budget, maxBudget)
 		}
 	}
 	if k.Multipath != "" {
@@ -116,16 +116,16 @@ func read(d *policy.Draft) {
 	}
 	t.From, t.To = names(d, "from", k.From), names(d, "to", k.To)
 	if len(t.From) == 0 {
-		d.ComplainAt(k.At("from"), "name the links that packets come by, as from: [eth0, eth1.10]", "offload.from: no link is named")
+		d.ComplainAt(k.At("from"), "name the input links, as from: [eth0, eth1.10]", "offload.from: no link is named")
 	}
 	if !t.IPv4 && !t.IPv6 {
-		d.ComplainAt(k.Self, "leave the section out, or one of ipv4 and ipv6", "offload: neither ipv4 nor ipv6 is offloaded")
+		d.ComplainAt(k.Self, "remove the section, or one of ipv4 and ipv6", "offload: neither ipv4 nor ipv6 is offloaded")
 	}
 	table, known := tables[k.Table]
 	if !known {
 		n, err := strconv.ParseUint(k.Table, 10, 32)
 		if err != nil || n == 0 || n == uint64(state.LocalTable) {
-			d.ComplainAt(k.At("table"), "write main, default or a number, as in ip route show table 100", "offload.table: %q is no table of routes", k.Table)
+			d.ComplainAt(k.At("table"), "write main, default or a number, as in ip route show table 100", "offload.table: %q is not a routing table", k.Table)
 		}
 		table = uint32(n)
 	}
@@ -141,13 +141,13 @@ func read(d *policy.Draft) {
 	d.Declare("offload", k.Fields, t)
 }
 
-// names are links, each once.
+// names returns the links of a key, each once.
 func names(d *policy.Draft, key string, all []yamlfile.Text) (list []string) {
 	for _, n := range all {
 		switch {
-		case !d.Device(n, "offload."+key): // which complains
+		case !d.Device(n, "offload."+key): // reports the mistake
 		case slices.Contains(list, n.Value):
-			d.ComplainAt(n.Place, "leave it out once", "offload.%s: %s is named twice", key, n.Value)
+			d.ComplainAt(n.Place, "remove one of them", "offload.%s: %s is named twice", key, n.Value)
 		default:
 			list = append(list, n.Value)
 		}

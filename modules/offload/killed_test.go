@@ -16,7 +16,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Environment of a process that applies until it is killed.
+// Environment of a process that applies a policy until it is killed.
 const (
 	applierNamespace = "WEIR_TEST_ROUTER"
 	applierPins      = "WEIR_TEST_PINS"
@@ -48,7 +48,7 @@ func filtersOf(from []string) module.State {
 	return module.State{Host: []policy.Item{{Module: moduleName, Name: "offload", Treatment: &Treatment{From: from, Backend: byFlower, Multipath: "split", IPv4: true, IPv6: true}}}}
 }
 
-// Killed at any moment of an apply, the next apply or release finds its way.
+// After kill -9 at any moment of an apply, the next apply or release succeeds.
 func TestFiltersOfAnApplyThatWasKilled(t *testing.T) {
 	r := newFilters(t, byFlower)
 	random := testutil.Rand(t)
@@ -72,7 +72,7 @@ func TestFiltersOfAnApplyThatWasKilled(t *testing.T) {
 	}
 }
 
-// killedWhileApplying has another process apply again and again, and kills it.
+// killedWhileApplying starts a process that repeats an apply, and kills it.
 func (r *router) killedWhileApplying(random *rand.Rand) {
 	r.t.Helper()
 	child := exec.Command("/proc/self/exe")
@@ -85,7 +85,7 @@ func (r *router) killedWhileApplying(random *rand.Rand) {
 		_, err := os.Stat(r.plane.host.Pins)
 		return err == nil
 	})
-	time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // any moment will do
+	time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // a random moment
 	if err := child.Process.Kill(); err != nil {
 		r.t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// router is a bench and the plane that offloads it.
+// router is a bench with the plane that offloads it.
 type router struct {
 	t *testing.T
 	*conformance.Bench
@@ -69,8 +69,8 @@ func (r *router) apply() {
 	}
 }
 
-// hop is the last octet of the next hop's link-layer address that the table in force has for an
-// address: 0 for the CPU.
+// hop returns the last byte of the next hop's link-layer address for an address in the active
+// table: 0 for the CPU.
 func (r *router) hop(to string) byte {
 	r.t.Helper()
 	pinned, err := xdp.Open(r.plane.host.Pins)
@@ -108,7 +108,7 @@ func (r *router) holds() {
 	}
 }
 
-// follow has the kernel's routing followed until the end of the test.
+// follow follows the kernel's routing until the end of the test.
 func (r *router) follow() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -131,7 +131,7 @@ func (r *router) becomes(to string, hop byte) {
 	testutil.Eventually(r.t, 20*time.Second, "the change of "+to, func() bool { return r.hop(to) == hop })
 }
 
-// A table is put in force, replaced, verified, reported and removed without a trace.
+// A table is installed, replaced, verified, reported and removed without a trace.
 func TestTheLifeOfAnOffload(t *testing.T) {
 	r := newRouter(t, nil)
 	if in, err := r.plane.InPlace(r.state); in || err != nil {
@@ -149,7 +149,7 @@ func TestTheLifeOfAnOffload(t *testing.T) {
 		t.Errorf("pins %v, %v; want two ports and one table", entries, err)
 	}
 	report, err := r.plane.Report(r.state)
-	if err != nil || len(report.Host) != len(fields()) || report.Host[0].Count != 0 { // what verifying tries is not counted
+	if err != nil || len(report.Host) != len(fields()) || report.Host[0].Count != 0 { // test runs are not counted
 		t.Errorf("report %+v, %v", report, err)
 	}
 	if released, err := r.plane.Release(); !released || err != nil {
@@ -163,7 +163,7 @@ func TestTheLifeOfAnOffload(t *testing.T) {
 	}
 }
 
-// What a crash has left half done is no obstacle.
+// Remains of a crash are replaced.
 func TestACrashInTheMiddleIsNoObstacle(t *testing.T) {
 	r := newRouter(t, nil)
 	r.apply()
@@ -193,9 +193,9 @@ func index(t *testing.T, r *router, dev string) string {
 	return string(out)
 }
 
-// A follower takes up what happens to routes, neighbours, links, addresses and rules.
+// A follower applies changes of routes, neighbours, links, addresses and rules.
 func TestTheKernelsRoutingIsFollowed(t *testing.T) {
-	testutil.NeedSpeed(t) // a table is believed for seconds of real time
+	testutil.NeedSpeed(t) // a table is valid for a second of real time
 	r := newRouter(t, nil)
 	r.follow()
 	r.becomes("100.64.0.9", 2)
@@ -233,7 +233,7 @@ func TestTheKernelsRoutingIsFollowed(t *testing.T) {
 	r.holds()
 }
 
-// A table that nobody follows is believed no more.
+// A table without a follower expires.
 func TestWithoutAFollowerAllPacketsAreTheKernels(t *testing.T) {
 	r := newRouter(t, nil)
 	r.apply()
@@ -247,7 +247,7 @@ func TestWithoutAFollowerAllPacketsAreTheKernels(t *testing.T) {
 	}
 	testutil.Eventually(t, 3*Lease, "the end of the lease", func() bool { lease, err := pinned.Lease(); return err == nil && lease < 0 })
 	if v := r.verify(); v.Holds() || !v.Expired || len(v.Wrong)+len(v.Differences) > 0 {
-		t.Errorf("what nobody follows: %+v", v)
+		t.Errorf("expired lease: %+v", v)
 	}
 	before, err := pinned.Counts()
 	if err != nil {
@@ -262,9 +262,9 @@ func TestWithoutAFollowerAllPacketsAreTheKernels(t *testing.T) {
 	}
 }
 
-// Verifying finds a table that is not the kernel's.
+// Verification finds a table that differs from the kernel.
 func TestVerifyingFindsWhatIsWrong(t *testing.T) {
-	testutil.NeedSpeed(t) // a table is believed for seconds of real time
+	testutil.NeedSpeed(t) // a table is valid for a second of real time
 	r := newRouter(t, nil)
 	r.apply()
 	r.ip("route add 100.64.3.0/24 via 10.1.0.2")

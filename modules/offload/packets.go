@@ -34,7 +34,7 @@ func (p Packet) String() string {
 // answer.
 func (o Verification) packets(l *look, v *Verdict) error {
 	if l.pinned == nil {
-		return nil // filters have no program to be given packets
+		return nil // filters have no program to run
 	}
 	asker, err := routing.Ask(o.Namespace)
 	if err != nil {
@@ -71,14 +71,14 @@ func (o Verification) packets(l *look, v *Verdict) error {
 		if sent {
 			v.Sent++
 		}
-		if wrong.Wrong != "" && len(v.Wrong) < most {
+		if wrong.Wrong != "" && len(v.Wrong) < maxDifferences {
 			v.Wrong = append(v.Wrong, wrong)
 		}
 	}
 	return nil
 }
 
-// input is a link that packets come by.
+// input is a link with offloaded packets.
 type input struct {
 	link    state.Link
 	port    int
@@ -109,7 +109,7 @@ func (l *look) inputs(t *Treatment) (all []input, err error) {
 	return all, nil
 }
 
-// try gives the program one packet.
+// try runs the program on one packet.
 func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Packet, sent bool, err error) {
 	frame := ping(in.link, source, to, 64)
 	out := make([]byte, len(frame)+64)
@@ -123,7 +123,7 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 	ways := l.expect(to, l.fib.Ways(to))
 	var want []simulate.Way
 	for _, w := range ways {
-		if w.Link != in.link.Index { // which is the kernel's, see comes_by
+		if w.Link != in.link.Index { // the kernel gets the other case: see comes_by
 			want = append(want, w)
 		}
 	}
@@ -131,11 +131,11 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 	case action == xdpPass && (len(want) < len(ways) || want == nil || l.partly && l.pinned.Hops(to) == nil):
 		return p, false, nil
 	case action == xdpPass:
-		p.Wrong = "the program leaves it to the kernel, which forwards it at once"
+		p.Wrong = "the program leaves it to the kernel, which forwards it without further work"
 	case action != xdpTX && action != xdpRedirect:
 		p.Wrong = fmt.Sprintf("the program ends with %d", action)
 	case want == nil:
-		p.Wrong = "the program forwards it, and the kernel has more to do"
+		p.Wrong = "the program forwards it, but the kernel does not simply forward it"
 	default:
 		p.Wrong = l.compare(asker, options.DataOut, source, to, ways, want)
 	}
@@ -147,10 +147,10 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 func (l *look) compare(asker *routing.Asker, got []byte, source, to netip.Addr, ways, want []simulate.Way) string {
 	hop, sends, err := asker.Hop(to)
 	if err != nil || !sends {
-		return fmt.Sprintf("asked for its route, the kernel has none (%v)", err)
+		return fmt.Sprintf("the kernel has no route for it (%v)", err)
 	}
 	if !slices.ContainsFunc(ways, func(w simulate.Way) bool { return w.Link == hop.Link }) {
-		return fmt.Sprintf("asked for its route, the kernel sends it by link %d", hop.Link)
+		return fmt.Sprintf("the kernel sends it by link %d", hop.Link)
 	}
 	for _, w := range want {
 		out := l.state.Links[w.Link]
@@ -161,7 +161,7 @@ func (l *look) compare(asker *routing.Asker, got []byte, source, to netip.Addr, 
 			return ""
 		}
 	}
-	return "the program makes of it " + hex.EncodeToString(got)
+	return "the program sends " + hex.EncodeToString(got)
 }
 
 // ping returns a frame that arrives or leaves by a link.

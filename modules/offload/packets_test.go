@@ -4,8 +4,8 @@ package offload
 
 import "testing"
 
-// A route of several ways, one of which is the link that a packet came by: the program may take
-// another, or leave the packet to the kernel, and neither is a difference.
+// The program may use another hop of a multipath route with the input link among its hops, or leave
+// the packet to the kernel. Neither is a difference.
 func TestOneOfSeveralWaysMayLeadBack(t *testing.T) {
 	r := newRouter(t, nil)
 	r.ip("route add 100.90.0.0/24 nexthop via 10.2.0.2 weight 2 nexthop via 10.2.0.3 nexthop via 10.1.0.2")

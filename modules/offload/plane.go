@@ -18,16 +18,16 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// Lease is how long the fast path is believed without a word from its follower.
+// Lease is how long the fast path stays valid after a renewal.
 const Lease = 10 * time.Second
 
-// hostPlane is the data plane that the spine leads, pinned.
+// hostPlane is the pinned data plane of a host.
 type hostPlane struct {
 	host module.Host
 	ns   *netns.Namespace
 }
 
-// treatmentOf is what a state has offloaded; nil for nothing.
+// treatmentOf returns the offload treatment of a state; nil without one.
 func treatmentOf(s module.State) *Treatment {
 	for _, item := range s.Host {
 		if t, ok := item.Treatment.(*Treatment); ok {
@@ -37,7 +37,7 @@ func treatmentOf(s module.State) *Treatment {
 	return nil
 }
 
-// Ready refuses what this host cannot do.
+// Ready rejects policies that this host does not support.
 func (p *hostPlane) Ready(want module.State) error {
 	t := treatmentOf(want)
 	if t == nil {
@@ -45,7 +45,7 @@ func (p *hostPlane) Ready(want module.State) error {
 	}
 	err := able(t)
 	if err != nil {
-		return fault.Wrap(fmt.Errorf("offload: %w", err), fault.Testbed, "weir doctor tells what is missing")
+		return fault.Wrap(fmt.Errorf("offload: %w", err), fault.Testbed, "see the missing feature: weir doctor")
 	}
 	planned, err := p.plan(t)
 	if err != nil || !t.filters() {
@@ -54,7 +54,7 @@ func (p *hostPlane) Ready(want module.State) error {
 	return p.portsTake(t, planned)
 }
 
-// able says what this kernel lacks for a backend.
+// able returns the kernel feature that a backend lacks, or nil.
 func able(t *Treatment) error {
 	if t.filters() {
 		return probe.Classifier("flower")
@@ -65,7 +65,7 @@ func able(t *Treatment) error {
 	return probe.XDPGeneric()
 }
 
-// plan reads the host and plans for it.
+// plan reads the host's state and makes a plan for it.
 func (p *hostPlane) plan(t *Treatment) (*plan.Planner, error) {
 	s, err := live.Read(p.ns)
 	if err != nil {
@@ -88,18 +88,18 @@ func (p *hostPlane) plan(t *Treatment) (*plan.Planner, error) {
 	return planned, nil
 }
 
-// planner is plan.New with a way out.
+// planner returns plan.New with advice in its error.
 func planner(t *Treatment, s *state.State) (*plan.Planner, error) {
 	n, err := plan.New(t.Policy(), s)
 	if err != nil {
 		return nil, fault.Wrap(fmt.Errorf("offload: %w", err), fault.Usage,
-			"leave that link out of from and to, or the rule out of the host; weir offload plan tells more")
+			"remove the link from the policy, or the rule from the host; weir offload plan shows the routes")
 	}
 	return n, nil
 }
 
-// Apply puts the table in force as the routes are now. It is made anew and takes the place of the
-// one before, so that it may be repeated after a crash at any moment.
+// Apply installs a table of the current routes in place of the former one. It can be repeated after
+// a crash at any point.
 func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 	t := treatmentOf(want)
 	if t == nil {
@@ -115,13 +115,13 @@ func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 		return nil, err
 	}
 	defer in.Close()
-	if err := in.Samples().Tell(planned.Chosen(), 0); err != nil {
+	if err := in.Samples().Record(planned.Chosen(), 0); err != nil {
 		return nil, err
 	}
 	return notes, p.removeOthers(t)
 }
 
-// InPlace says whether a table is pinned and the program is at every port.
+// InPlace reports whether a table is pinned and every port has the program.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	t := treatmentOf(have)
 	if t == nil {

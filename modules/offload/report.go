@@ -15,7 +15,7 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// seen is what is told of a fast path.
+// seen holds the values of a report.
 type seen struct {
 	counts xdp.Counts
 	lease  float64 // seconds
@@ -26,7 +26,7 @@ type seen struct {
 	chosen *plan.Chosen // by a budget; nil without one
 }
 
-// rules are what is told of filters.
+// rules counts filters.
 type rules struct{ all, hardware, unasked int }
 
 func counter(name, help string, unit module.Unit, value func(seen) uint64) module.Field[seen] {
@@ -34,50 +34,50 @@ func counter(name, help string, unit module.Unit, value func(seen) uint64) modul
 		Value: func(s seen) module.Value { return module.Counted(value(s)) }}
 }
 
-// left are the reasons for which packets are left to the kernel, in the order of xdp.Reasons.
+// left describes the reasons for leaving packets to the kernel, in the order of xdp.Reasons.
 var left = []string{
-	"Packets left to the kernel: no IP, for another host, or of a link that is not offloaded.",
-	"Packets left to the kernel because nobody follows its routing.",
+	"Packets left to the kernel: no IP, for another host, or on a link outside the policy.",
+	"Packets left to the kernel after the end of the lease, without a running daemon.",
 	"Packets left to the kernel for options, extension headers, wrong lengths or checksums.",
-	"Packets left to the kernel that have no hop left.",
-	"Packets left to the kernel for their source.",
-	"Packets left to the kernel because it alone knows what becomes of their destination.",
-	"Packets left to the kernel that are longer than the way on takes.",
-	"Packets left to the kernel that leave by the link that they came by.",
-	"Packets left to the kernel because another namespace's sender may not have finished their checksum.",
+	"Packets left to the kernel with a TTL or hop limit of at most 1.",
+	"Packets left to the kernel for their source: reverse-path filter, own or invalid address.",
+	"Packets left to the kernel for their destination: no offloaded route.",
+	"Packets left to the kernel that are longer than the MTU.",
+	"Packets left to the kernel with the same input and output link.",
+	"Packets left to the kernel with a possibly unfinished checksum of a sender in another namespace.",
 }
 
-// fields declares what is told of the host.
+// fields declares the values of the host.
 func fields() []module.Field[seen] {
 	all := []module.Field[seen]{
 		counter("forwarded_packets", "Packets forwarded by the fast path.", module.Packets, func(s seen) uint64 { return s.counts.Forwarded.Packets }),
-		counter("forwarded_octets", "Octets of frames forwarded by the fast path, as they came.", module.Octets, func(s seen) uint64 { return s.counts.Forwarded.Octets }),
+		counter("forwarded_octets", "Octets of received frames forwarded by the fast path.", module.Octets, func(s seen) uint64 { return s.counts.Forwarded.Octets }),
 	}
 	for i, name := range xdp.Reasons {
 		field := counter("left_"+name+"_packets", left[i], module.Packets, func(s seen) uint64 { return s.counts.Left[i].Packets })
-		told := field.Value
-		field.Value = func(s seen) module.Value { return known(s.rules == nil, told(s)) }
+		value := field.Value
+		field.Value = func(s seen) module.Value { return known(s.rules == nil, value(s)) }
 		all = append(all, field)
 	}
 	return append(all,
-		module.Field[seen]{Column: module.Column{Name: "lease", Help: "How long the fast path is still believed; below 0 all packets are the kernel's.", Unit: module.Seconds, Kind: module.Gauge, Metric: "lease_seconds"},
+		module.Field[seen]{Column: module.Column{Name: "lease", Help: "Rest of the lease of the fast path; below 0 the kernel gets all packets.", Unit: module.Seconds, Kind: module.Gauge, Metric: "lease_seconds"},
 			Value: func(s seen) module.Value { return known(s.leased, module.Measured(s.lease)) }},
 		module.Field[seen]{Column: module.Column{Name: "memory", Help: "Memory of the fast path's table.", Unit: module.Octets, Kind: module.Gauge, Metric: "memory_bytes"},
 			Value: func(s seen) module.Value { return known(s.rules == nil, module.Measured(float64(s.memory))) }},
-		module.Field[seen]{Column: module.Column{Name: "ports", Help: "Devices that have the program, or rules.", Unit: module.Events, Kind: module.Gauge},
+		module.Field[seen]{Column: module.Column{Name: "ports", Help: "Devices with the program, or with rules.", Unit: module.Events, Kind: module.Gauge},
 			Value: func(s seen) module.Value { return module.Measured(float64(s.ports)) }},
-		ofChoice("budget", "Prefixes that the table may have.", module.Events, func(c plan.Chosen) float64 { return float64(c.Budget) }),
-		ofChoice("budget_used", "Prefixes that the table had when its routes were chosen, before they are aggregated.", module.Events, func(c plan.Chosen) float64 { return float64(c.Rules) }),
-		ofChoice("routes_chosen", "Routes that the budget has room for.", module.Events, func(c plan.Chosen) float64 { return float64(c.Chosen) }),
-		ofChoice("routes_to_choose", "Routes that could be offloaded.", module.Events, func(c plan.Chosen) float64 { return float64(c.Routes) }),
-		ofChoice("traffic_chosen_ratio", "Part of the sampled packets that goes to chosen routes.", module.Events, plan.Chosen.Share),
+		ofChoice("budget", "Maximum number of prefixes of the table.", module.Events, func(c plan.Chosen) float64 { return float64(c.Budget) }),
+		ofChoice("budget_used", "Prefixes of the table at the last selection, before aggregation.", module.Events, func(c plan.Chosen) float64 { return float64(c.Rules) }),
+		ofChoice("routes_chosen", "Routes selected for the budget.", module.Events, func(c plan.Chosen) float64 { return float64(c.Chosen) }),
+		ofChoice("routes_to_choose", "Routes that a fast path can forward.", module.Events, func(c plan.Chosen) float64 { return float64(c.Routes) }),
+		ofChoice("traffic_chosen_ratio", "Share of sampled packets to selected routes.", module.Events, plan.Chosen.Share),
 		ofRules("rules", "Rules of tc flower.", false, func(r rules) int { return r.all }),
-		ofRules("rules_in_hardware", "Rules that the NIC does (in_hw).", false, func(r rules) int { return r.hardware }),
-		ofRules("rules_not_in_hardware", "Rules that the NIC was asked to do and does not: none, or forwarding is not what the policy says.", true,
+		ofRules("rules_in_hardware", "Rules in the NIC (in_hw).", false, func(r rules) int { return r.hardware }),
+		ofRules("rules_not_in_hardware", "Rules that the policy requires in the NIC but that are not there.", true,
 			func(r rules) int { return r.unasked }))
 }
 
-// known leaves a value out where there is none.
+// known returns an empty value unless there is one.
 func known(is bool, v module.Value) module.Value {
 	if !is {
 		return module.Value{}
@@ -94,7 +94,7 @@ func ofChoice(name, help string, unit module.Unit, value func(plan.Chosen) float
 	}}
 }
 
-// choose tells of a budget's choice.
+// choose reads the selection for a budget.
 func (s *seen) choose(t *Treatment, from sample.Sampler) (note []string, err error) {
 	if t.Budget == 0 || !from.On() {
 		return nil, nil
@@ -104,7 +104,7 @@ func (s *seen) choose(t *Treatment, from sample.Sampler) (note []string, err err
 		return nil, err
 	}
 	s.chosen = &c
-	return []string{fmt.Sprintf("offload: %d of %d routes are chosen, by %d of %d prefixes: %.1f %% of %d sampled packets",
+	return []string{fmt.Sprintf("offload: %d of %d routes are selected, with %d of %d prefixes: %.1f %% of %d sampled packets",
 		c.Chosen, c.Routes, c.Rules, c.Budget, 100*c.Share(), c.Traffic)}, nil
 }
 
@@ -117,10 +117,10 @@ func ofRules(name, help string, alarm bool, value func(rules) int) module.Field[
 	}}
 }
 
-// Columns declares what Report tells.
+// Columns declares the values of Report.
 func (Module) Columns() module.Columns { return module.Columns{Host: module.ColumnsOf(fields())} }
 
-// Report tells what the fast path has done since the policy came into force.
+// Report returns the counters of the fast path since the policy became active.
 func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
 	t := treatmentOf(have)
 	if t == nil {
@@ -131,7 +131,7 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 	}
 	pinned, err := xdp.Open(p.host.Pins)
 	if errors.Is(err, xdp.ErrNone) {
-		return module.Report{Note: []string{"offload: no fast path is in place: all packets are the kernel's"}}, nil
+		return module.Report{Note: []string{"offload: no fast path is active: the kernel forwards all packets"}}, nil
 	}
 	if err != nil {
 		return report, err
@@ -165,12 +165,12 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 		report.Note = append(report.Note, "offload: left to the kernel: "+why)
 	}
 	if lease < 0 {
-		report.Note = append(report.Note, "offload: nobody follows the kernel's routing: all packets are the kernel's; run weir daemon")
+		report.Note = append(report.Note, "offload: the lease has expired without a daemon: the kernel forwards all packets; run weir daemon")
 	}
 	return report, nil
 }
 
-// reasons are those for which packets were left to the kernel, the most frequent first.
+// reasons lists the reasons for leaving packets to the kernel, in descending order of packets.
 func reasons(c xdp.Counts) string {
 	order := make([]int, len(c.Left))
 	for i := range order {

@@ -10,26 +10,27 @@ import (
 	"weir/modules/offload/flower"
 )
 
-// told is how many rules that are in the wrong place are named.
-const told = 5
+// maxNamed bounds the misplaced rules that are named.
+const maxNamed = 5
 
-// reportFilters tells what the rules have done, and whether they are where they were asked to be.
+// reportFilters returns the counters of the rules, and whether they are where the policy requires
+// them.
 func (p *hostPlane) reportFilters(t *Treatment) (report module.Report, err error) {
-	inForce, err := flower.Read(p.ns, p.host.Pins)
+	active, err := flower.Read(p.ns, p.host.Pins)
 	if errors.Is(err, flower.ErrNone) {
-		return module.Report{Note: []string{"offload: no fast path is in place: all packets are the kernel's"}}, nil
+		return module.Report{Note: []string{"offload: no fast path is active: the kernel forwards all packets"}}, nil
 	}
 	if err != nil {
 		return report, err
 	}
-	s := seen{rules: &rules{}, ports: len(inForce.Ports)}
-	s.counts.Forwarded.Packets, s.counts.Forwarded.Octets = inForce.Forwarded()
-	lease, leased, err := inForce.Lease()
+	s := seen{rules: &rules{}, ports: len(active.Ports)}
+	s.counts.Forwarded.Packets, s.counts.Forwarded.Octets = active.Forwarded()
+	lease, leased, err := active.Lease()
 	if err != nil {
 		return report, err
 	}
 	s.lease, s.leased = lease.Seconds(), leased
-	for _, port := range inForce.Ports {
+	for _, port := range active.Ports {
 		s.rules.all += len(port.Filters)
 		s.rules.hardware += port.InHardware()
 		report.Note = append(report.Note, alarms(t, port)...)
@@ -48,32 +49,32 @@ func (p *hostPlane) reportFilters(t *Treatment) (report module.Report, err error
 	}
 	report.Note = append(report.Note, note...)
 	report.Host = module.ValuesOf(fields(), s)
-	report.Note = append([]string{fmt.Sprintf("offload: %d packets were forwarded by %s, %d rules at %d ports, of which the NIC does %d", s.counts.Forwarded.Packets,
+	report.Note = append([]string{fmt.Sprintf("offload: %d packets were forwarded by %s, %d rules at %d ports, %d of them in the NIC", s.counts.Forwarded.Packets,
 		mechanisms[t.Backend], s.rules.all, s.ports, s.rules.hardware)}, report.Note...)
 	if leased && lease < 0 {
-		report.Note = append(report.Note, "offload: nobody follows the kernel's routing: all packets are the kernel's; run weir daemon")
+		report.Note = append(report.Note, "offload: the lease has expired without a daemon: the kernel forwards all packets; run weir daemon")
 	}
 	return report, nil
 }
 
-// alarms tell of rules that are not where they were asked to be, and of filters of others.
+// alarms lists misplaced rules, and foreign filters.
 func alarms(t *Treatment, port flower.Port) (all []string) {
 	if t.Backend == byHardware {
 		wrong := len(port.Filters) - port.InHardware()
 		if wrong > 0 {
-			all = append(all, fmt.Sprintf("offload: ALARM: %d of %d rules at %s are not in the NIC, though the policy asks for all or none; weir apply writes them again, or says why the NIC refuses",
+			all = append(all, fmt.Sprintf("offload: ALARM: %d of %d rules at %s are not in the NIC, although the policy requires all; weir apply writes them again, or reports the error of the NIC",
 				wrong, len(port.Filters), port.Name))
 		}
 		for _, f := range port.Filters {
-			if !f.InHW && len(all) <= told && wrong > 0 {
+			if !f.InHW && len(all) <= maxNamed && wrong > 0 {
 				all = append(all, fmt.Sprintf("offload: not in the NIC at %s: %s", port.Name, ruleOf(port.Name, f)))
 			}
 		}
 	}
 	if port.Foreign > 0 {
-		text := fmt.Sprintf("offload: ALARM: %d filters of others came to the ingress of %s, which offloaded packets do not pass", port.Foreign, port.Name)
+		text := fmt.Sprintf("offload: ALARM: offloaded packets bypass %d foreign tc filters at the ingress of %s", port.Foreign, port.Name)
 		if t.Backend == byHardware {
-			text += "; while they are there, the kernel asks its filters for every packet that the NIC leaves (skip_sw of all filters alone spares it, Linux 6.10)"
+			text += "; with them, the kernel runs all filters for every packet that the NIC leaves to it (Linux 6.10 skips them only if all are skip_sw)"
 		}
 		all = append(all, text)
 	}

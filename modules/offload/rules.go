@@ -11,26 +11,26 @@ import (
 	"weir/modules/offload/flower"
 )
 
-// Filter is one rule of tc flower in force.
+// Filter is one active tc flower rule.
 type Filter struct {
 	Device   string `json:"device"`
 	Chain    uint32 `json:"chain"`
 	Priority uint16 `json:"priority"`
 	Handle   uint32 `json:"handle"`
-	To       string `json:"to,omitempty"` // prefix; "" where it does not ask
+	To       string `json:"to,omitempty"` // prefix; "" for a rule that does not match the destination
 	Does     string `json:"does"`
 	InHW     bool   `json:"in_hw"`
 	Packets  uint64 `json:"packets"`
 	Octets   uint64 `json:"octets"`
-	Shared   bool   `json:"shared"` // counted together with all that do the same
+	Shared   bool   `json:"shared"` // the counters are of all rules with the same action
 }
 
 func (f Filter) String() string {
-	what := ""
+	to := ""
 	if f.To != "" {
-		what = " to " + f.To
+		to = " to " + f.To
 	}
-	return fmt.Sprintf("chain %d, priority %d, handle %#x%s: %s", f.Chain, f.Priority, f.Handle, what, f.Does)
+	return fmt.Sprintf("chain %d, priority %d, handle %#x%s: %s", f.Chain, f.Priority, f.Handle, to, f.Does)
 }
 
 func ruleOf(device string, f kernel.Filter) Filter {
@@ -41,14 +41,14 @@ func ruleOf(device string, f kernel.Filter) Filter {
 	return out
 }
 
-// Filters are the rules in force that are pinned in a folder, as the kernel tells them;
-// [flower.ErrNone] where there are none. ns is the router's namespace; nil is the calling thread's.
+// Filters returns the active rules pinned in a folder, as the kernel reports them; [flower.ErrNone]
+// without rules. ns is the router's namespace; nil is the calling thread's.
 func Filters(ns *netns.Namespace, pins string) (all []Filter, err error) {
-	inForce, err := flower.Read(ns, pins)
+	active, err := flower.Read(ns, pins)
 	if err != nil {
 		return nil, err
 	}
-	for _, port := range inForce.Ports {
+	for _, port := range active.Ports {
 		for _, f := range port.Filters {
 			all = append(all, ruleOf(port.Name, f))
 		}

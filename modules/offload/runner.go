@@ -17,19 +17,18 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// Times of a follower.
+// Periods of a follower.
 const (
 	renewEvery   = time.Second
 	confirmEvery = 15 * time.Second
 )
 
-// Unkept says what the lease is for.
+// WithoutDaemon returns the warning shown when a policy is applied without a running daemon.
 func (p *hostPlane) WithoutDaemon() string {
 	return "offload: nobody follows the kernel's routing, so that all packets are the kernel's again " + Lease.String() + " after this, but for rules in a NIC, which stay as they are: start 'weir daemon'"
 }
 
-// Run follows the kernel's routing for as long as ctx lasts or another process has put a table in
-// place of this one.
+// Run follows the kernel's routing until ctx ends or another process replaces the table.
 func (p *hostPlane) Run(ctx context.Context, have module.State) error {
 	t := treatmentOf(have)
 	if t == nil {
@@ -56,7 +55,7 @@ func (p *hostPlane) Run(ctx context.Context, have module.State) error {
 
 var errReplaced = errors.New("another process has put a table in place of this one")
 
-// keeper is one that follows.
+// keeper updates one table.
 type keeper struct {
 	plane              *hostPlane
 	treatment          *Treatment
@@ -73,7 +72,7 @@ func (k *keeper) close() {
 	}
 }
 
-// begin puts a table of the state as it was read in force.
+// begin installs a table of the follower's state.
 func (k *keeper) begin() (err error) {
 	former := k.planner
 	if k.planner, err = planner(k.treatment, k.follower.State); err != nil {
@@ -92,14 +91,13 @@ func (k *keeper) begin() (err error) {
 	return k.chosen()
 }
 
-// step takes up what has happened, or waits for it.
+// step applies the changes that have arrived, or waits for some.
 func (k *keeper) step(ctx context.Context) error {
 	changes, err := k.follower.Next(ctx, renewEvery)
 	if err != nil {
 		return err
 	}
 	if changes.Doubt {
-		// When in doubt, the CPU.
 		if err := k.table.Renew(0); err != nil {
 			return err
 		}
@@ -116,7 +114,7 @@ func (k *keeper) step(ctx context.Context) error {
 	return k.tend()
 }
 
-// update takes up changes one by one.
+// update applies changes one by one.
 func (k *keeper) update(c live.Changes) error {
 	var changed []plan.Decision
 	prefixes := slices.Collect(maps.Keys(c.Routes))
@@ -139,7 +137,7 @@ func (k *keeper) update(c live.Changes) error {
 	return k.write(prefixes, changed)
 }
 
-// write has the table take up changes. One that has no room for them is made anew.
+// write updates the table. A table without space for the changes is replaced.
 func (k *keeper) write(prefixes []netip.Prefix, changed []plan.Decision) error {
 	err := k.table.Update(prefixes, changed)
 	if err == nil {
@@ -148,7 +146,7 @@ func (k *keeper) write(prefixes []netip.Prefix, changed []plan.Decision) error {
 	if errors.Is(err, xdp.ErrFull) {
 		return k.begin()
 	}
-	given := k.table.Renew(0) // half of a change is none
+	given := k.table.Renew(0) // no packet uses half of a change
 	var full *flower.Full
 	if k.planner.Budgeted() && errors.As(err, &full) {
 		return errors.Join(given, k.begin())
@@ -156,7 +154,7 @@ func (k *keeper) write(prefixes []netip.Prefix, changed []plan.Decision) error {
 	return errors.Join(err, given)
 }
 
-// tend has the table believed further on, and its neighbours confirmed.
+// tend renews the lease and confirms neighbours.
 func (k *keeper) tend() error {
 	now := time.Now()
 	if now.Sub(k.renewed) >= renewEvery {

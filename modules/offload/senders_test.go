@@ -25,8 +25,8 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// What hosts in other namespaces of this machine send arrives whole, whether or not they leave
-// their checksums to the virtual device; what is finished goes by XDP.
+// Traffic of hosts in other namespaces of this machine arrives whole, with and without checksum
+// offload of the veth. XDP forwards packets with finished checksums.
 func TestPacketsOfSendersOnThisHostArriveWhole(t *testing.T) {
 	testutil.Need(t, "XDP on veth", probe.XDPNative())
 	router := testutil.Namespace(t, "router")
@@ -58,7 +58,7 @@ func TestPacketsOfSendersOnThisHostArriveWhole(t *testing.T) {
 		ip(h, "-6 route add default via 2001:db8:%d::1", 1+i)
 		ip(router, "neigh add 10.%d.0.2 lladdr 02:00:00:00:01:0%d dev p%d nud permanent", 1+i, i, i)
 		ip(router, "neigh add 2001:db8:%d::2 lladdr 02:00:00:00:01:0%d dev p%d nud permanent", 1+i, i, i)
-		if err := ethtool.SetFeatures(h, "e", map[string]bool{"gro": true}); err != nil { // NAPI, for what is redirected
+		if err := ethtool.SetFeatures(h, "e", map[string]bool{"gro": true}); err != nil { // NAPI, for redirected frames
 			t.Fatal(err)
 		}
 	}
@@ -110,8 +110,7 @@ func countsOf(t *testing.T, p *hostPlane) xdp.Counts {
 	return c
 }
 
-// transfer sends octets by TCP, and datagrams by UDP, from one host to the other, which sends them
-// back.
+// transfer sends bytes by TCP and datagrams by UDP to the other host, which echoes them.
 func transfer(t *testing.T, hosts [2]*netns.Namespace, to netip.AddrPort) {
 	t.Helper()
 	var listener net.Listener

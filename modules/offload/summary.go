@@ -16,44 +16,44 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Pins is where the fast path is pinned, below the folder of all rooms' pins.
+// Pins returns the folder of the fast path's pins below that of all modules.
 func Pins(dir string) string { return filepath.Join(dir, moduleName) }
 
-// ReadState reads what this host forwards by.
+// ReadState reads the forwarding state of this host.
 func ReadState() (*state.State, error) { return live.Read(nil) }
 
-// Summary is what a plan comes to, as weir offload plan prints it.
+// Summary is the result of a plan, as weir offload plan prints it.
 type Summary struct {
 	Format      string         `json:"format"`
 	Routes      int            `json:"routes"`
 	Offloaded   int            `json:"offloaded"`
-	Left        map[string]int `json:"left"` // to the kernel, by reason
+	Left        map[string]int `json:"left"` // routes left to the kernel, by reason
 	NextHops    int            `json:"next_hops"`
-	Prefixes    int            `json:"prefixes"`   // that decide otherwise than a shorter one
-	Aggregated  int            `json:"aggregated"` // fewest that decide the same
+	Prefixes    int            `json:"prefixes"`   // prefixes with another decision than the next shorter one
+	Aggregated  int            `json:"aggregated"` // minimum number of prefixes with the same decisions
 	Budget      *Choice        `json:"budget,omitempty"`
 	Checked     int            `json:"checked,omitempty"`
 	Differences []string       `json:"differences,omitempty"`
 	Rules       []Rule         `json:"rules,omitempty"`
 }
 
-// Choice is what a budget's choice of routes comes to.
+// Choice is the result of the selection for a budget.
 type Choice struct {
-	Most     int    `json:"prefixes"`      // that the table may have
-	Prefixes int    `json:"prefixes_used"` // that it has, before they are aggregated
-	Routes   int    `json:"routes"`        // that could be chosen
+	Most     int    `json:"prefixes"`      // maximum of the table
+	Prefixes int    `json:"prefixes_used"` // of the table, before aggregation
+	Routes   int    `json:"routes"`        // candidates
 	Chosen   int    `json:"routes_chosen"`
-	Packets  uint64 `json:"packets"`        // that were counted; 0: the shortest prefixes come first
-	Carried  uint64 `json:"packets_chosen"` // of them to chosen routes
+	Packets  uint64 `json:"packets"`        // counted; 0 selects the shortest prefixes
+	Carried  uint64 `json:"packets_chosen"` // counted packets to selected routes
 }
 
-// Rule is a prefix and what becomes of its packets.
+// Rule is a prefix and its treatment.
 type Rule struct {
 	To   netip.Prefix `json:"to"`
-	Hops string       `json:"hops"` // "cpu: why" where they are the kernel's
+	Hops string       `json:"hops"` // "cpu: reason" for packets of the kernel
 }
 
-// Summarize plans for a router. counted are packets by their destinations, for a budget; nil for
+// Summarize makes a plan for a router. counted are packets by destination, for a budget; nil for
 // none.
 func Summarize(t *Treatment, s *state.State, counted map[netip.Addr]uint64, rules, prove bool) (Summary, error) {
 	p, err := planner(t, s)
@@ -104,7 +104,7 @@ func (out *Summary) prove(t *Treatment, s *state.State, p *plan.Planner) {
 		}
 		return all
 	}
-	found, looked, _ := fib.Check(simulate.Boundaries(simulate.Prefixes(s)), fast, fib.Expect(scope(t, s)), t.Budget > 0, most)
+	found, looked, _ := fib.Check(simulate.Boundaries(simulate.Prefixes(s)), fast, fib.Expect(scope(t, s)), t.Budget > 0, maxDifferences)
 	out.Checked = looked
 	for _, d := range found {
 		out.Differences = append(out.Differences, d.String())
@@ -122,13 +122,13 @@ func words(s *state.State, n plan.Next) string {
 	return strings.Join(all, ", ")
 }
 
-// Line is one of the table that people see.
+// Line is a row of the printed table.
 type Line struct {
 	What   string
 	Routes int
 }
 
-// Lines are what becomes of the routes, the most first.
+// Lines returns the number of routes by treatment, in descending order.
 func (out Summary) Lines() []Line {
 	var all []Line
 	for why, n := range out.Left {
@@ -138,7 +138,7 @@ func (out Summary) Lines() []Line {
 	return append([]Line{{"offloaded", out.Offloaded}}, all...)
 }
 
-// Words are what else there is to say.
+// Words returns the text below the table.
 func (out Summary) Words() string {
 	text := fmt.Sprintf("%d routes are %d prefixes with a decision of their own, %d aggregated, and %d next hops.", out.Routes, out.Prefixes, out.Aggregated, out.NextHops)
 	if b := out.Budget; b != nil {
@@ -158,11 +158,11 @@ func (out Summary) Words() string {
 	return text
 }
 
-// Document is a verdict as JSON.
+// Document returns the verdict as weir offload verify prints it.
 type Document struct {
 	Format      string   `json:"format"`
 	Holds       bool     `json:"holds"`
-	Expired     bool     `json:"expired,omitempty"` // nobody follows: the kernel forwards everything
+	Expired     bool     `json:"expired,omitempty"` // the lease has ended: the kernel forwards everything
 	Addresses   int      `json:"addresses"`
 	Forwarded   int      `json:"forwarded"`
 	Packets     int      `json:"packets"`

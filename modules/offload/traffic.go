@@ -13,8 +13,8 @@ import (
 	"weir/internal/fault"
 )
 
-// ReadTraffic reads how many packets go where: lines of an address, or a prefix of which the first
-// address is taken, and a number; without one it is 1. name is the file's.
+// ReadTraffic reads packet counts by destination. A line has an address, or a prefix that stands
+// for its first address, and a number; 1 without one. name is the file's.
 func ReadTraffic(from io.Reader, name string) (map[netip.Addr]uint64, error) {
 	all := map[netip.Addr]uint64{}
 	lines := bufio.NewScanner(from)
@@ -28,16 +28,16 @@ func ReadTraffic(from io.Reader, name string) (map[netip.Addr]uint64, error) {
 		}
 		to, err := destination(words[0])
 		if err != nil {
-			return nil, wrong(fmt.Sprintf("%q is no address", words[0]))
+			return nil, wrong(fmt.Sprintf("%q is not an address", words[0]))
 		}
 		packets := uint64(1)
 		if len(words) > 1 {
 			if packets, err = strconv.ParseUint(words[1], 10, 48); err != nil {
-				return nil, wrong(fmt.Sprintf("%q is no number of packets", words[1]))
+				return nil, wrong(fmt.Sprintf("%q is not a number of packets", words[1]))
 			}
 		}
 		if len(words) > 2 {
-			return nil, wrong("there is more than an address and a number")
+			return nil, wrong("the line has more than an address and a number")
 		}
 		all[to] += packets
 	}
@@ -55,8 +55,8 @@ func destination(text string) (netip.Addr, error) {
 	return to.Unmap(), err
 }
 
-// CountedTraffic are the destinations of what passes on this host, sampled by what is in force in a
-// folder of pins; none where there is no budget.
+// CountedTraffic returns sampled destinations of this host from a folder of pins; none without a
+// budget.
 func CountedTraffic(pins string) (map[netip.Addr]uint64, error) {
 	p := hostPlane{}
 	p.host.Pins = pins

@@ -18,7 +18,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// volleys is how long the stream is; WEIR_VOLLEYS has it longer.
+// volleys is the length of the stream, or that of WEIR_VOLLEYS.
 func volleys(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("WEIR_VOLLEYS")
@@ -32,8 +32,8 @@ func volleys(t *testing.T) int {
 	return n
 }
 
-// realTable are the IPv4 prefixes of the file that WEIR_ROUTES names, a gzipped one with a prefix a
-// line; nil where it names none.
+// realTable returns the IPv4 prefixes of WEIR_ROUTES, a gzipped file with a prefix per line; nil
+// without it.
 func realTable(t *testing.T) (all []netip.Prefix) {
 	t.Helper()
 	name := os.Getenv("WEIR_ROUTES")
@@ -61,8 +61,7 @@ func realTable(t *testing.T) (all []netip.Prefix) {
 	return all
 }
 
-// preload gives the router a real table beside its routes, by next hops in turn: what changes then
-// does so within a full table.
+// preload adds a real table to the router's routes, with alternating next hops.
 func preload(t *testing.T, r *router) {
 	t.Helper()
 	routes := realTable(t)
@@ -81,8 +80,8 @@ func preload(t *testing.T, r *router) {
 	t.Logf("%d routes more", len(routes))
 }
 
-// While routes change by the hundred, and nest and come and go, no packet is lost and none goes to
-// anybody but the next hops of before and after.
+// While hundreds of routes change, nest and disappear, no packet is lost, and each uses an old or a
+// new next hop.
 func TestNoPacketIsLostWhileRoutesChange(t *testing.T) {
 	r := newRouter(t, nil)
 	preload(t, r)
@@ -135,7 +134,7 @@ func TestNoPacketIsLostWhileRoutesChange(t *testing.T) {
 	if len(hops) == 0 {
 		t.Error("nothing came out")
 	}
-	// Both by the fast path and in the end right.
+	// Both go by the fast path and to the final next hop.
 	testutil.Eventually(t, patience*10, "the last change", func() bool { return r.verify().Holds() })
 	report, err := r.plane.Report(r.state)
 	if err != nil || report.Host[0].Count == 0 {

@@ -18,41 +18,41 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// Verdict is what verifying a fast path has found.
+// Verdict is the result of a verification.
 type Verdict struct {
-	Addresses   int // looked at in the table: all boundaries, and random ones
-	Forwarded   int // of them by the fast path
-	Packets     int // that the program itself was given
-	Sent        int // of them forwarded
+	Addresses   int // looked up in the table: all boundaries, and random ones
+	Forwarded   int // addresses that the fast path forwards
+	Packets     int // test runs of the program
+	Sent        int // test runs that forwarded the packet
 	Differences []simulate.Difference
-	Wrong       []Packet // packets that the program treats in another way
-	// Expired says that nobody follows the kernel's routing any more: the kernel forwards all
-	// packets, so that nothing else was looked at.
+	Wrong       []Packet // test runs with another result than the kernel's
+	// Expired reports that the lease has ended: the kernel forwards all packets, and nothing else
+	// was verified.
 	Expired bool
 }
 
-// Holds says that no packet goes astray, and none that the plan would have forwarded is left to the
-// kernel.
+// Holds reports that no packet goes astray and that the kernel gets no packet that the plan
+// forwards.
 func (v Verdict) Holds() bool { return len(v.Differences)+len(v.Wrong) == 0 && !v.Expired }
 
-// Verification is what is to be looked at.
+// Verification selects a fast path and the size of its verification.
 type Verification struct {
 	Namespace *netns.Namespace // the router's
 	Pins      string
 	Treatment *Treatment
 	Random    int // addresses beside the boundaries
-	Packets   int // for the program
+	Packets   int // test runs of the program
 	Seed      uint64
 }
 
-// most is how many differences are told.
-const most = 10
+// maxDifferences bounds the reported differences.
+const maxDifferences = 10
 
-// patience is how long a table may lag behind the kernel: what differs is looked at again after it.
+// patience is how long a table may lag behind the kernel. Differences are checked again after it.
 const patience = 2 * time.Second
 
-// Run compares the table in force with what the kernel's routing says, at every boundary, and the
-// program with what the kernel answers. It forwards nothing and changes nothing but counters.
+// Run compares the active table with the kernel's routing at every boundary, and the program with
+// the kernel's answers. It forwards nothing and changes only counters.
 func (o Verification) Run() (v Verdict, err error) {
 	var again []netip.Addr
 	first := true
@@ -67,17 +67,17 @@ func (o Verification) Run() (v Verdict, err error) {
 		if v.Expired = look.expired; v.Expired {
 			look.close()
 			if try == 0 {
-				continue // a follower that makes its table anew gives all packets back for that time
+				continue // a follower passes all packets to the kernel while it replaces the table
 			}
 			return v, nil
 		}
 		addresses := o.addresses(look.state)
-		if len(again) > 0 && len(again) < most { // or not all were looked at
-			addresses = slices.Values(again) // routes change while one looks: what differs for long is wrong
+		if len(again) > 0 && len(again) < maxDifferences { // otherwise some were not checked
+			addresses = slices.Values(again) // routes may have changed in between; a lasting difference is an error
 		}
 		v.Differences, again = nil, nil
 		for _, t := range look.tables {
-			found, looked, forwarded := look.fib.Check(addresses, t.fast, t.expect, look.partly, most)
+			found, looked, forwarded := look.fib.Check(addresses, t.fast, t.expect, look.partly, maxDifferences)
 			if first {
 				v.Addresses, v.Forwarded = v.Addresses+looked, v.Forwarded+forwarded
 			}
@@ -97,20 +97,20 @@ func (o Verification) Run() (v Verdict, err error) {
 	return v, nil
 }
 
-// look is the router as it is at one moment.
+// look is the router's state at one moment.
 type look struct {
 	state  *state.State
 	fib    *simulate.FIB
-	pinned *xdp.Pinned    // nil where filters forward
-	links  map[[2]int]int // of ports and tags
+	pinned *xdp.Pinned    // nil with filters
+	links  map[[2]int]int // by port and tag
 	expect simulate.Expect
 	tables []looked
 	partly bool // a budget leaves some routes to the kernel
-	// expired says that the lease has ended.
+	// expired reports that the lease has ended.
 	expired bool
 }
 
-// looked is one table in force: of all ports, or of one.
+// looked is one active table: of all ports, or of one.
 type looked struct {
 	fast   simulate.Fast
 	expect simulate.Expect
@@ -153,8 +153,8 @@ func (o Verification) open() (*look, error) {
 	return l, nil
 }
 
-// filters looks at the rules of each port, as the kernel tells them. Filters see no MTU and have
-// one way at most: the rest is the kernel's.
+// filters reads the rules of each port from the kernel. Filters cannot match the MTU and have one
+// next hop at most: the kernel gets other packets.
 func (o Verification) filters(l *look) error {
 	rules, err := flower.Read(o.Namespace, o.Pins)
 	if err != nil {
@@ -190,7 +190,7 @@ func (o Verification) filters(l *look) error {
 	return nil
 }
 
-// scope says a policy to the simulator.
+// scope converts a policy to the simulator's form.
 func scope(t *Treatment, s *state.State) simulate.Scope {
 	out := simulate.Scope{Outputs: map[int]bool{}, Table: t.Table, Split: t.Multipath == string(plan.Split), Most: plan.MaxHops, IPv4: t.IPv4, IPv6: t.IPv6}
 	names := t.To
@@ -206,7 +206,7 @@ func scope(t *Treatment, s *state.State) simulate.Scope {
 	return out
 }
 
-// plain leaves weights out, which the table has as shares.
+// plain removes weights, which the table has as shares.
 func plain(ways []simulate.Way) []simulate.Way {
 	if ways == nil {
 		return nil
@@ -218,7 +218,7 @@ func plain(ways []simulate.Way) []simulate.Way {
 	return ways
 }
 
-// fast is what the table says of an address.
+// fast returns the table's ways for an address.
 func (l *look) fast(a netip.Addr) (all []simulate.Way) {
 	for _, h := range l.pinned.Hops(a) {
 		all = append(all, simulate.Way{Link: l.links[[2]int{h.Port, h.VLAN}], Src: h.Src, Dst: h.Dst, MTU: h.MTU})
@@ -226,7 +226,7 @@ func (l *look) fast(a netip.Addr) (all []simulate.Way) {
 	return all
 }
 
-// addresses are all boundaries, then random ones of both families.
+// addresses returns all boundaries, then random addresses of both families.
 func (o Verification) addresses(s *state.State) iter.Seq[netip.Addr] {
 	r := rand.New(rand.NewPCG(o.Seed, 0))
 	return func(yield func(netip.Addr) bool) {

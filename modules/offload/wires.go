@@ -15,8 +15,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// wiresSuitXDP refuses links of whose devices XDP would not see frames whole, or could not send
-// any.
+// wiresSuitXDP rejects devices that hide parts of frames from XDP, or drop redirected frames.
 func (p *hostPlane) wiresSuitXDP(t *Treatment, s *state.State) error {
 	for _, name := range t.From {
 		if device := below(s, name); carriesVLANs(s, device.Index) && device.Name != "" {
@@ -35,8 +34,8 @@ func (p *hostPlane) wiresSuitXDP(t *Treatment, s *state.State) error {
 	return nil
 }
 
-// below is the device that a link's frames come by; the zero value where the planner will refuse
-// the link.
+// below returns the device that receives a link's frames; the zero value for links that the planner
+// rejects.
 func below(s *state.State, name string) state.Link {
 	l, _ := s.Find(name)
 	if l.Kind == "vlan" {
@@ -54,9 +53,8 @@ func carriesVLANs(s *state.State, index int) bool {
 	return false
 }
 
-// tagsAreSeen refuses devices that take VLAN tags out of frames before XDP sees them: what has lost
-// its tag would be taken for untagged. Of a bond its devices are asked: it says so itself, and does
-// not.
+// tagsAreSeen rejects devices that remove VLAN tags before XDP: XDP would take such frames for
+// untagged. A bond reports the setting itself but does not apply it, so its devices decide.
 func (p *hostPlane) tagsAreSeen(s *state.State, device state.Link) error {
 	wires := []state.Link{device}
 	if device.Kind == "bond" {
@@ -73,14 +71,13 @@ func (p *hostPlane) tagsAreSeen(s *state.State, device state.Link) error {
 			return fmt.Errorf("offload: %w", err)
 		}
 		if on := features["rx-vlan-hw-parse"] || features["rxvlan"]; on && w.Kind != "veth" {
-			return fault.New(fault.Usage, "ethtool -K "+w.Name+" rxvlan off", "offload: %s takes VLAN tags out of frames before XDP sees them", w.Name)
+			return fault.New(fault.Usage, "ethtool -K "+w.Name+" rxvlan off", "offload: %s removes VLAN tags from frames before XDP", w.Name)
 		}
 	}
 	return nil
 }
 
-// bondTakes refuses bonds that would drop what is redirected to them, as the kernel's
-// bond_xdp_check says.
+// bondTakes rejects bonds that drop redirected frames (bond_xdp_check in the kernel).
 func (p *hostPlane) bondTakes(name string) error {
 	var mode, hash string
 	err := sysfs.Within(p.ns, func(devices string) error {
@@ -94,17 +91,17 @@ func (p *hostPlane) bondTakes(name string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("offload: look at bond %s: %w", name, err)
+		return fmt.Errorf("offload: read bond %s: %w", name, err)
 	}
 	switch {
 	case mode == "balance-rr" || mode == "active-backup":
 		return nil
 	case mode != "balance-xor" && mode != "802.3ad":
-		return fault.New(fault.Usage, "have it be active-backup, balance-rr, balance-xor or 802.3ad, or use backend: flower",
-			"offload: the kernel has no XDP for bond %s, which is in mode %s", name, mode)
+		return fault.New(fault.Usage, "set its mode to active-backup, balance-rr, balance-xor or 802.3ad, or use backend: flower",
+			"offload: the kernel has no XDP for bond %s in mode %s", name, mode)
 	case hash == "vlan+srcmac":
 		return fault.New(fault.Usage, "ip link set "+name+" type bond xmit_hash_policy layer2, or use backend: flower",
-			"offload: the kernel has no XDP for bond %s, whose xmit_hash_policy is %s", name, hash)
+			"offload: the kernel has no XDP for bond %s with xmit_hash_policy %s", name, hash)
 	}
 	return nil
 }

@@ -29,9 +29,9 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "offload",
 		Short: "Inspect and verify the fast path of a router",
-		Long: `Inspect and verify the fast path of a router. The policy's section offload
-has packets forwarded by XDP or tc flower in place of the kernel, and as the kernel would:
-"weir apply" and "weir daemon" put it in force.`,
+		Long: `Inspect and verify the fast path of a router. A policy's section offload makes XDP
+or tc flower forward packets as the kernel does. "weir apply" and "weir daemon"
+activate it.`,
 		Example: `  sudo weir offload dump router.gz
   weir offload plan policy.yaml --state router.gz
   sudo weir offload verify policy.yaml`,
@@ -44,10 +44,10 @@ func newOffloadDumpCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "dump [FILE]",
 		Short: "Write the forwarding state of this router to a file",
-		Long: `Write what this router forwards by - links, addresses, neighbours, routing tables,
-rules - to a file that "weir offload plan --state" reads on any machine, or to
-standard output. A name that ends with .gz is compressed. docs/formats/offload.md
-describes the format.`,
+		Long: `Write the forwarding state of this router (links, addresses, neighbours, routing
+tables, rules, packet filters) to a file that "weir offload plan --state" reads on any
+machine, or to standard output. A file name that ends with .gz is compressed.
+docs/formats/offload.md describes the format.`,
 		Example: `  sudo weir offload dump router.gz
   weir offload dump | grep '^link'`,
 		Args: cobra.MaximumNArgs(1),
@@ -88,7 +88,7 @@ func writeState(name string, s *state.State) (err error) {
 	return z.Close()
 }
 
-var stateFile = infile.Kind{What: "state", Name: "name a file that weir offload dump has written"}
+var stateFile = infile.Kind{What: "state", Name: "name a file written by weir offload dump"}
 
 func readState(name string) (*state.State, error) {
 	file, err := stateFile.Open(name)
@@ -101,7 +101,7 @@ func readState(name string) (*state.State, error) {
 	}
 	z, err := gzip.NewReader(file)
 	if err != nil {
-		return nil, fault.Wrap(fmt.Errorf("read state: %s: %w", name, err), fault.Usage, "a name that ends with .gz is that of a compressed file")
+		return nil, fault.Wrap(fmt.Errorf("read state: %s: %w", name, err), fault.Usage, "rename the file: .gz marks a gzip file")
 	}
 	return state.Read(io.LimitReader(z, 4<<30), name)
 }
@@ -131,12 +131,11 @@ func newOffloadPlanCommand(a *cli.App) *cobra.Command {
 		Use:   "plan [POLICY]",
 		Short: "Show which routes would be offloaded, and why others would not",
 		Long: `Show which routes would be offloaded, and why others would not, on this router or,
-with --state, on the one whose state was written by "weir offload dump". Nothing
-changes. With a budget in the policy the routes that carry the most packets are taken:
-by what the fast path in force has sampled here or, with --traffic, by a file of
-destinations and packets, as sFlow or NetFlow tell them. --prove compares the plan with the kernel's routing, as an independent
-simulator understands it, at the first and last address of every prefix and next to
-them.`,
+with --state, on a router with a file of "weir offload dump". Nothing changes. With a
+budget in the policy the busiest routes are offloaded: by samples of the active fast path
+on this router or, with --traffic, by a file of packets per destination, for example from
+sFlow or NetFlow. --prove compares the plan with an independent simulation of the
+kernel's routing, at the first and last address of every prefix and next to them.`,
 		Example: `  weir offload plan policy.yaml --state router.gz --prove
   weir offload plan policy.yaml --state router.gz --rules
   weir offload plan policy.yaml --state router.gz --traffic packets.txt`,
@@ -166,14 +165,14 @@ them.`,
 			return offloadSummary(a, summary)
 		},
 	}
-	command.Flags().StringVar(&from, "state", "", "file of another router's state, in place of this host's")
-	command.Flags().StringVar(&traffic, "traffic", "", "file of destinations and packets for a budget's choice, a line each: 198.51.100.7 1200")
-	command.Flags().BoolVar(&prove, "prove", false, "compare with the kernel's routing at every boundary; exit with 1 if it differs")
+	command.Flags().StringVar(&from, "state", "", "state file of another router")
+	command.Flags().StringVar(&traffic, "traffic", "", "file of packets per destination for a budget, with lines such as: 198.51.100.7 1200")
+	command.Flags().BoolVar(&prove, "prove", false, "compare with the kernel's routing at every boundary; exit with 1 on a difference")
 	command.Flags().BoolVar(&rules, "rules", false, "list the rules, aggregated")
 	return command
 }
 
-var trafficFile = infile.Kind{What: "traffic", Name: "name a file of lines such as 198.51.100.7 1200"}
+var trafficFile = infile.Kind{What: "traffic", Name: "name a file with lines such as 198.51.100.7 1200"}
 
 // counted returns the traffic for a budget: from a file, or from this host unless the state is from
 // another host.
@@ -224,10 +223,11 @@ func newOffloadVerifyCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify [POLICY]",
 		Short: "Compare the active fast path with the kernel's routing",
-		Long: `Compare the active fast path with the kernel's routing: its table at the first and
-last address of every prefix, next to them, and at random ones, and the program itself
-by packets that it is given in a test run, against what the kernel answers. No packet is
-sent. What differs for some seconds is printed as a packet, and the command ends with 1.`,
+		Long: `Compare the active fast path with the kernel: its table at the first and last address
+of every prefix, next to them, and at random addresses; the program by test runs, with
+the kernel's answers; and packet filters, IPsec policies and NAT that packets would
+bypass. No packet is sent. Each lasting difference is printed with an example packet,
+and the command exits with 1.`,
 		Example: `  sudo weir offload verify policy.yaml
   sudo weir offload verify --random 1000000 --packets 100000`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: complete.Policy,
@@ -248,9 +248,9 @@ sent. What differs for some seconds is printed as a packet, and the command ends
 			return offloadVerdict(a, v)
 		},
 	}
-	command.Flags().IntVar(&o.Random, "random", 100_000, "how many random addresses, beside all boundaries")
-	command.Flags().IntVar(&o.Packets, "packets", 10_000, "how many packets the program is given")
-	command.Flags().Uint64Var(&o.Seed, "seed", rand.Uint64(), "of the random addresses")
+	command.Flags().IntVar(&o.Random, "random", 100_000, "number of random addresses, in addition to all boundaries")
+	command.Flags().IntVar(&o.Packets, "packets", 10_000, "number of test runs of the program")
+	command.Flags().Uint64Var(&o.Seed, "seed", rand.Uint64(), "seed of the random addresses")
 	return command
 }
 
@@ -263,12 +263,12 @@ func offloadVerdict(a *cli.App, v offload.Verdict) error {
 		verdict := "holds: the fast path forwards as the kernel would"
 		switch {
 		case v.Expired:
-			verdict = "does not hold: nobody follows the kernel's routing, so that the kernel forwards all packets; run weir daemon"
+			verdict = "does not hold: the lease has expired without a daemon, so the kernel forwards all packets; run weir daemon"
 		case !v.Holds():
 			verdict = "does not hold"
 		}
-		table := record.Table{Title: "Verification of the fast path", Columns: []string{"", "looked at", "forwarded"}, Note: verdict,
-			Rows: [][]string{{"addresses in the table", fmt.Sprint(v.Addresses), fmt.Sprint(v.Forwarded)}, {"packets given to the program", fmt.Sprint(v.Packets), fmt.Sprint(v.Sent)}}}
+		table := record.Table{Title: "Verification of the fast path", Columns: []string{"", "checked", "forwarded"}, Note: verdict,
+			Rows: [][]string{{"addresses in the table", fmt.Sprint(v.Addresses), fmt.Sprint(v.Forwarded)}, {"test runs of the program", fmt.Sprint(v.Packets), fmt.Sprint(v.Sent)}}}
 		if err := a.Table(table); err != nil {
 			return err
 		}

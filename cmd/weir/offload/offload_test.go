@@ -13,8 +13,8 @@ import (
 	"weir/modules/offload"
 )
 
-// routerState is a router with two ports and a route that is offloaded, one whose next hop is not
-// resolved, and one by a link that the policy does not name.
+// routerState is a router with two ports and three routes: offloaded, with an unresolved next hop,
+// and through a link outside the policy.
 const routerState = `weir-offload-state/1
 host forward6 true rp_filter 0 multipath_hash 0
 link 2 name "eth0" mac 02:00:00:00:00:01 mtu 1500 up true lower true ethernet true forward4 true
@@ -45,7 +45,7 @@ func offloadFiles(t *testing.T, section string) (policy, state string) {
 	return policy, state
 }
 
-// A plan of another router's state needs no router.
+// A plan of a state file needs no router.
 func TestOffloadIsPlannedOffline(t *testing.T) {
 	policy, state := offloadFiles(t, "offload: {from: [eth0, eth1]}\n")
 	status, out, stderr := commands.Call(t, "offload", "plan", policy, "--state", state, "--prove", "--rules", "--format", "json")
@@ -66,19 +66,19 @@ func TestOffloadIsPlannedOffline(t *testing.T) {
 	if !found {
 		t.Errorf("rules %+v", got.Rules)
 	}
-	if status, out, stderr := commands.Call(t, "offload", "plan", policy, "--state", state); status != fault.OK || !strings.Contains(out, "leaves by a link that the policy does not name") {
+	if status, out, stderr := commands.Call(t, "offload", "plan", policy, "--state", state); status != fault.OK || !strings.Contains(out, "output link outside the policy") {
 		t.Errorf("status %d: %s%s", status, out, stderr)
 	}
 }
 
-// What cannot be offloaded is named, with a way out.
+// Errors name the object that cannot be offloaded, and a way out.
 func TestOffloadsThatCannotBeAreRefused(t *testing.T) {
 	for section, want := range map[string]string{
 		"":                                    "has no section offload",
 		"offload: {from: [eth7]}\n":           "there is no device eth7",
 		"offload: {from: []}\n":               "offload.from: no link is named",
 		"offload: {from: [eth0, eth0]}\n":     "eth0 is named twice",
-		"offload: {from: [eth0], table: x}\n": `"x" is no table of routes`,
+		"offload: {from: [eth0], table: x}\n": `"x" is not a routing table`,
 		"offload: {from: [eth0], except: [1.2.3.4/33]}\n":     `"1.2.3.4/33" is not a prefix`,
 		"offload: {from: [eth0], ipv4: false, ipv6: false}\n": "neither ipv4 nor ipv6",
 		"offload: {from: [eth0], multipath: both}\n":          "multipath",

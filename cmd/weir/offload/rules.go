@@ -17,9 +17,10 @@ func newRulesCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rules",
 		Short: "List the active tc flower rules, and those in the NIC",
-		Long: `List the rules of tc flower in force as the kernel tells them: what each asks and does,
-whether the NIC does it (in_hw), and its packets and octets. In software the rules of routes
-that lead to the same chain are counted together. Programs of XDP have no rules: "weir offload plan --rules" lists what they decide.`,
+		Long: `List the active tc flower rules as the kernel reports them: match and action, whether
+the NIC executes the rule (in_hw), and packets and bytes. In software, rules of routes
+with the same chain share their counters. XDP has no rules: "weir offload plan --rules"
+lists its decisions.`,
 		Example: `  sudo weir offload rules
   sudo weir offload rules --format json`,
 		Args: cobra.NoArgs,

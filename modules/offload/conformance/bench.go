@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance is the suite that every backend of offload passes: a router of veth devices
-// forwards frames first by its kernel and then with the backend, and what comes out must be the
-// same, octet by octet.
+// Package conformance is the test suite of all backends of offload. A router of veth devices
+// forwards frames by its kernel, then by the backend. The outputs must be identical, byte by byte.
 //
 //	left: l ==== p0 [router] p1 ==== r :right
 //
-// VLANs are on both cables where the kernel has them. p0 and p1 may be bonds. Neighbours are told,
-// and do not exist: the frames for them are captured.
+// Both cables have VLANs if the kernel supports them. p0 and p1 may be bonds. Neighbours are static
+// entries without hosts: the suite captures the frames for them.
 package conformance
 
 import (
@@ -119,7 +118,7 @@ func newBench(t testing.TB, connect func(b *Bench, t testing.TB, port, far strin
 		if out, err := exec.Command("ip", "-n", ns.Name, "link", "set", "dev", dev, "up").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		// NAPI, without which nothing can be redirected to the other end.
+		// A veth drops redirected frames unless its peer has NAPI.
 		if err := ethtool.SetFeatures(ns, dev, map[string]bool{"gro": true}); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func bonding(t testing.TB) error {
 	return nil
 }
 
-// bond connects a port that is a bond of two devices, of which the second has no carrier:
+// bond connects a port that is a bond of two devices. The second one has no carrier:
 //
 //	p0 == p0a ==== l
 //	   == p0b ==== p0c, which is down

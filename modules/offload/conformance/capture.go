@@ -25,7 +25,7 @@ func openSocket(t testing.TB, ns *netns.Namespace, index int) *socket {
 	t.Helper()
 	s := &socket{index: index}
 	err := ns.Do(func() (err error) {
-		// Bound before it hears anything, so that nothing of other devices waits in it.
+		// It is bound before it receives anything, so no frame of another device is queued.
 		if s.fd, err = packetsock.Open(nil, unix.SOCK_RAW|unix.SOCK_NONBLOCK, packetsock.VLANTags); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// shot is a frame that is sent to the router by one of its links.
+// shot is a frame sent to the router through one of its links.
 type shot struct {
 	frame
 	name string
@@ -116,8 +116,8 @@ func (b *Bench) awaitForwarding(t testing.TB) {
 // lastNumber is the first number of the frames that end a volley, each used once.
 const lastNumber = 1 << 24
 
-// last returns frames between the cables, one of which no backend forwards: it has an option, or an
-// address that the policy leaves to the CPU.
+// last returns frames between the cables. No backend forwards the second one: it has an option, or
+// an address that the policy leaves to the CPU.
 func (b *Bench) last(by int) (all []frame) {
 	in, out := b.links[by], b.links[1-by]
 	plain := frame{to: in.mac, from: state02(in, 2), source: in.host(2, false), dest: out.host(2, false), ttl: 9}
@@ -148,7 +148,7 @@ func (b *Bench) compare(t *testing.T, backend Backend, shots []shot, known func(
 	fast := b.fire(t, shots)
 	total := forwarded() - before
 	volleys := uint64(len(shots)+63) / 64
-	least, most := 4*volleys, 6*volleys // of the last frames
+	least, most := 4*volleys, 6*volleys // number of last frames
 	wrong := 0
 	for i, s := range shots {
 		want, got := kernel[uint32(i)], fast[uint32(i)]

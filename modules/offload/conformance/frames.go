@@ -96,7 +96,7 @@ func (f frame) ip6(datagram []byte) []byte {
 	return append(append(h, f.headers...), datagram...)
 }
 
-// sum is that of RFC 1071.
+// sum is the checksum of RFC 1071.
 func sum(b []byte) uint16 {
 	total := uint32(0)
 	for i := 0; i+1 < len(b); i += 2 {

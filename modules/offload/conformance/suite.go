@@ -73,7 +73,7 @@ func (b *Bench) plain(by int, dest string) frame {
 	return frame{to: in.mac, from: state02(in, 2), vlan: in.vlan, source: in.host(2, to.Is6()), dest: to, ttl: 64}
 }
 
-// cases are frames for each of the things that a router does. With a filter, sources count.
+// cases returns frames for each function of a router. With a filter, sources count.
 func (b *Bench) cases(filtered bool) (all []shot) {
 	fast := func(name string, f frame, by int) { all = append(all, shot{frame: f, name: name, by: by, fast: true}) }
 	slow := func(name string, f frame, by int) { all = append(all, shot{frame: f, name: name, by: by, slow: true}) }
@@ -139,7 +139,7 @@ func (b *Bench) cases(filtered bool) (all []shot) {
 
 const hopByHop = 255 // stands for 0, which means UDP elsewhere
 
-// tagged are cases of VLANs.
+// tagged returns cases with VLANs.
 func (b *Bench) tagged() (all []shot) {
 	if !b.VLANs {
 		return nil
@@ -163,7 +163,7 @@ func (b *Bench) tagged() (all []shot) {
 	return all
 }
 
-// random are frames in which anything may be wrong.
+// random returns frames with random errors.
 func (b *Bench) random(r *rand.Rand, n int) (all []shot) {
 	var at []netip.Addr
 	for a := range simulate.Boundaries(simulate.Prefixes(b.state)) {

@@ -11,8 +11,8 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// Attach writes the rules of a plan at ports that have none, pinned nowhere: they go with their
-// devices.
+// Attach writes the rules of a plan at ports without rules. Nothing is pinned: the rules end with
+// their devices.
 func Attach(ns *netns.Namespace, p *plan.Planner, mode uint32, lease time.Duration) (in *Installed, err error) {
 	in = &Installed{planner: p, entries: newEntries()}
 	made := in

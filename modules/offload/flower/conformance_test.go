@@ -16,7 +16,7 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// backend is filters in software.
+// backend installs filters in software.
 type backend struct{}
 
 func (backend) Install(t testing.TB, router *netns.Namespace, p *plan.Planner) func() uint64 {
@@ -42,7 +42,7 @@ func (backend) Install(t testing.TB, router *netns.Namespace, p *plan.Planner) f
 	}
 }
 
-// What flower forwards in software is what the kernel would send, but for what it cannot see.
+// Flower in software forwards as the kernel does, except for fields that it cannot match.
 func TestFlowerForwardsAsTheKernelDoes(t *testing.T) {
 	testutil.Need(t, "flower", probe.Classifier("flower"))
 	conformance.Run(t, backend{}, conformance.Limits{Headers: true, Ways: true})

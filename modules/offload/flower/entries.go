@@ -11,15 +11,15 @@ import (
 	"weir/modules/offload/state"
 )
 
-// entries are the prefixes of a plan, aggregated, and their decisions, in buckets by their first
-// octets.
+// entries holds the aggregated prefixes of a plan and their decisions, in buckets by their first
+// bytes.
 //
-// A change is aggregated anew by itself, below its own prefix, given what shorter prefixes say:
-// few rules change, but there may come to be more of them than need be. So a bucket is aggregated
-// as a whole when the changes since it was are an eighth of what is in it.
+// A change is aggregated below its own prefix, given the decisions of shorter prefixes: few rules
+// change, but their number may grow beyond the minimum. So a bucket is aggregated as a whole after
+// changes of an eighth of its entries.
 type entries struct {
 	buckets map[netip.Prefix]*bucket
-	next    uint32   // the last handle that was given out
+	next    uint32   // largest used handle
 	free    []uint32 // handles below it
 	spare   []entry  // buffer of merge
 }
@@ -27,16 +27,16 @@ type entries struct {
 // bucket has its entries in the order of [state.Compare].
 type bucket struct {
 	all     []entry
-	changed int // prefixes below it, since it was aggregated as a whole
+	changed int // prefixes changed since it was aggregated as a whole
 }
 
-// entry is a prefix, its decision, and the handle of its rules, which no other entry has.
+// entry is a prefix, its decision, and the unique handle of its rules.
 type entry struct {
 	plan.Entry
 	handle uint32
 }
 
-// change is one of an entry.
+// change is a change of an entry.
 type change struct {
 	plan.Op
 	handle uint32
@@ -45,8 +45,8 @@ type change struct {
 // untidy is the share of changed entries of a bucket that triggers a complete aggregation.
 const untidy = 8
 
-// bucketOf is the prefix of the bucket that one is in: that of its family, of all addresses, if it
-// is shorter than the others' prefixes.
+// bucketOf returns the prefix of a prefix's bucket. Prefixes shorter than a bucket share one of
+// their family.
 func bucketOf(p netip.Prefix) netip.Prefix {
 	bits := 16
 	if p.Addr().Is6() {
@@ -62,7 +62,7 @@ func newEntries() *entries { return &entries{buckets: map[netip.Prefix]*bucket{}
 
 func (e entry) compare(to netip.Prefix) int { return state.Compare(e.To, to) }
 
-// find is where a prefix is in its bucket, or would be.
+// find returns the position of a prefix in its bucket.
 func (b *bucket) find(to netip.Prefix) (at int, there bool) {
 	return slices.BinarySearchFunc(b.all, to, entry.compare)
 }

@@ -14,7 +14,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// nested makes routes at the edges of buckets: longer ones, their own length, and shorter ones.
+// nested returns routes at the edges of buckets: longer than them, of their length, and shorter.
 func nested(r *rand.Rand) netip.Prefix {
 	if r.IntN(3) == 0 {
 		a := netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(r.IntN(2)) * 255, byte(r.IntN(4))})
@@ -26,8 +26,8 @@ func nested(r *rand.Rand) netip.Prefix {
 	return to
 }
 
-// After changes one by one the entries decide every boundary address as the planner does, and no
-// more of them are changed than differ.
+// After single changes the entries decide every boundary address as the planner does, and only
+// different entries change.
 func TestPartsAreChangedAlone(t *testing.T) {
 	r := testutil.Rand(t)
 	for range 40 {
@@ -90,7 +90,7 @@ func TestPartsAreChangedAlone(t *testing.T) {
 	}
 }
 
-// whole says whether all is in its place, under a handle of its own.
+// whole reports whether every entry is in its bucket, under a unique handle.
 func (e *entries) whole(t *testing.T) {
 	t.Helper()
 	handles := map[uint32]bool{}
@@ -110,8 +110,8 @@ func (e *entries) whole(t *testing.T) {
 	}
 }
 
-// A route that has no longer ones below it is one change of the entries, and yet they do not come
-// to be many more than the fewest.
+// A route without longer ones below it changes one entry, and the number of entries stays near the
+// minimum.
 func TestAChangeOfARouteIsOneOfTheEntries(t *testing.T) {
 	r := testutil.Rand(t)
 	s := state.New()

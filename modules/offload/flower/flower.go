@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flower forwards packets by tc flower filters as a plan says: in the NIC where it can
-// (skip_sw), else in software.
+// Package flower forwards packets by tc flower filters of a plan: in the NIC if possible (skip_sw),
+// else in software.
 //
-//	chain 0         frames for the router, by link --> chain of the family; all else to the stack
-//	routes          TTL, sources and headers that are the stack's; then one priority per prefix length,
-//	                the longest first --> chain of the decision, or to the stack
-//	a decision      came by the link that it leaves by: to the stack; else rewrite and redirect
+//	chain 0         frames for the router, by link --> chain of the family; others to the stack
+//	routes          TTL, sources and headers for the stack; then one priority per prefix length,
+//	                in descending order --> chain of the decision, or to the stack
+//	a decision      output link is the input link: to the stack; else rewrite and redirect
 //
-// What bites, and is no matter of XDP's:
-//   - It sees no options, lengths and checksums of IPv4, and repairs a wrong header checksum.
-//   - It has no hash: routes with several ways are the stack's; and no reverse-path filter: links
-//     with one are.
-//   - It cannot tell a packet's size: decisions whose MTU is less than a port's are the stack's.
-//   - In software the rules are believed for the time of a lease, as those of XDP. What a NIC does
-//     cannot ask for one: there nothing ends it but [Remove], and who follows the kernel's routing
-//     must not die.
+// Pitfalls, beside those of XDP:
+//   - Filters cannot match options, lengths and checksums of IPv4, and repair a wrong header
+//     checksum.
+//   - Without a hash, the stack gets multipath routes. Without a reverse-path filter, it gets all
+//     packets of links with one.
+//   - Filters cannot match the packet size: the stack gets decisions with a smaller MTU than the
+//     port.
+//   - Rules in software are valid for a lease, as XDP's. A NIC cannot check a lease: its rules stay
+//     until [Remove], so the follower of the kernel's routing must keep running.
 package flower
 
 import (
@@ -38,11 +39,11 @@ const (
 	generations = 2
 	routes4     = 1
 	routes6     = 2
-	shared      = 3 // nothing leads to it
+	shared      = 3 // unreachable
 	decisions   = 16
 )
 
-// leadHandle begins the handles of Weir's rules in chain 0, which lead to the others.
+// leadHandle is the start of the handles of Weir's rules in chain 0, which go to the other chains.
 const leadHandle = 0x77e1 << 16
 
 // Priorities of a chain of routes, before those of prefixes.
@@ -63,7 +64,7 @@ type table struct {
 	base    uint32 // of its generation's chains
 	guard   int
 	rules   map[plan.Decision][]flower.Rule // of the decisions' chains
-	actions map[lead]uint32                 // that lead to them; none where the NIC does it
+	actions map[lead]uint32                 // that go to them; none in a NIC
 	tags    []bool                          // whether frames have a tag: rules are of either kind
 }
 
@@ -80,7 +81,7 @@ func newTable(p *plan.Planner, port int, conn *flower.Conn, base uint32, guard i
 	return t
 }
 
-// NameOf is the device's name.
+// NameOf returns the name of a device.
 func NameOf(ns *netns.Namespace, port int) (name string, err error) {
 	err = ns.Do(func() error {
 		device, err := net.InterfaceByIndex(port)
@@ -90,12 +91,12 @@ func NameOf(ns *netns.Namespace, port int) (name string, err error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("look for device %d: %w", port, err)
+		return "", fmt.Errorf("find device %d: %w", port, err)
 	}
 	return name, nil
 }
 
-// families are the prefixes of all addresses.
+// families holds the prefixes of all addresses.
 var families = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
 // fill writes all rules except those that lead to them: exceptions, decisions, then routes.
@@ -125,7 +126,7 @@ func (t *table) leads() (all []flower.Rule) {
 	return all
 }
 
-// lead has the port's frames decided by this table, each link and family at once.
+// lead switches the port's frames to this table, atomically per link and family.
 func (t *table) lead(before []flower.Filter) error {
 	leads := t.leads()
 	for _, r := range leads {
@@ -143,7 +144,7 @@ func (t *table) lead(before []flower.Filter) error {
 	return t.conn.Flush()
 }
 
-// unlead gives all frames back to the stack.
+// unlead passes all frames to the stack.
 func (t *table) unlead() error {
 	for _, r := range t.leads() {
 		if err := t.conn.Remove(r); err != nil {

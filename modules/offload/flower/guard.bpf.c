@@ -2,11 +2,10 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The first action of filters in software: the rules behind it are believed only as long as
- * somebody keeps them in step with the kernel's routing. It takes samples of what is looked up, for
- * the choice of routes by a budget.
+ * The first action of filters in software. The rules behind it are valid only until the end of a
+ * lease that the follower of the kernel's routing renews. It samples destinations, for a budget.
  *
- *     frame --> filter of chain 0 --> this --> lease in time? --> chain of routes
+ *     frame --> filter of chain 0 --> this --> lease valid? --> chain of routes
  *                                                  |
  *                                                  +--> the stack
  */
@@ -22,7 +21,7 @@
 
 char guard_license[] SEC("license") = "Dual BSD/GPL";
 
-/* One entry: nanoseconds of CLOCK_MONOTONIC. */
+/* One entry: end of the lease in nanoseconds of CLOCK_MONOTONIC. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -30,7 +29,7 @@ struct {
 	__type(value, __u64);
 } guard_lease SEC(".maps");
 
-/* Where a frame goes. The kernel has taken a tag out of it before filters see it. */
+/* Samples the destination. The kernel has already removed the outer VLAN tag. */
 static __always_inline void destination(struct __sk_buff *skb)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;

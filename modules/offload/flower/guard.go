@@ -20,7 +20,7 @@ const leasePin = "lease"
 // guard is the lease of rules in software. nil is none.
 type guard struct{ objects guardObjects }
 
-// newGuard makes a lease, pinned in a folder, or nowhere if that is "".
+// newGuard creates a lease, pinned in a folder unless that is "".
 func newGuard(folder string, lease time.Duration, budgeted bool) (*guard, error) {
 	g := &guard{}
 	spec, err := loadGuard()
@@ -50,7 +50,7 @@ func newGuard(folder string, lease time.Duration, budgeted bool) (*guard, error)
 	return g, nil
 }
 
-// descriptor is that of the program; 0 for none.
+// descriptor returns the program's file descriptor; 0 without one.
 func (g *guard) descriptor() int {
 	if g == nil {
 		return 0
@@ -58,7 +58,7 @@ func (g *guard) descriptor() int {
 	return g.objects.GuardBelieve.FD()
 }
 
-// samples are of the packets that pass; none without a guard, as where the NIC forwards.
+// samples returns the samples of passing packets; none without a guard, as in a NIC.
 func (g *guard) samples() sample.Sampler {
 	if g == nil {
 		return sample.Sampler{}

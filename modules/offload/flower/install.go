@@ -31,11 +31,11 @@ type Installed struct {
 	planner *plan.Planner
 	tables  []*table
 	entries *entries // active at every port
-	guard   *guard   // nil where the NIC does it
+	guard   *guard   // nil in a NIC
 	folder  string
 }
 
-// Ports are the devices that get rules.
+// Ports returns the devices with rules.
 func Ports(p *plan.Planner) (all []int) {
 	for _, port := range p.Ports() {
 		for _, in := range p.Inputs() {
@@ -153,14 +153,14 @@ func (in *Installed) write(ns *netns.Namespace, at *port, mode uint32, ops []cha
 // rejected adds advice to the rejection of a rule by the kernel.
 func rejected(name string, mode uint32, err error) error {
 	if mode&flower.SkipSoftware != 0 {
-		return fault.Wrap(fmt.Errorf("a rule is not taken by the NIC, so none is: %w", err), fault.Testbed,
+		return fault.Wrap(fmt.Errorf("the NIC rejects a rule, so no rule is active: %w", err), fault.Testbed,
 			"offload fewer prefixes (table, except), or use backend: xdp; tc -s filter show dev "+name+" ingress shows the existing rules")
 	}
 	return fault.Wrap(err, fault.Testbed, "a kernel with cls_flower, act_pedit, act_csum, act_vlan, act_mirred, act_gact and act_bpf is needed; or use backend: xdp")
 }
 
-// Update takes up that prefixes are decided differently, and that decisions' packets fare
-// differently.
+// Update writes the plan's current decisions below prefixes, and the current hops of changed
+// decisions.
 func (in *Installed) Update(prefixes []netip.Prefix, changed []plan.Decision) error {
 	var ops []change
 	if len(prefixes) > 0 {
@@ -203,7 +203,7 @@ func (in *Installed) InForce() bool {
 	return err == nil
 }
 
-// Close lets go of the rules, which stay.
+// Close releases the rules, which stay.
 func (in *Installed) Close() {
 	for _, t := range in.tables {
 		t.conn.Close()

@@ -24,9 +24,9 @@ type port struct {
 	folder  string
 	index   int
 	name    string
-	filters []flower.Filter // that are there
+	filters []flower.Filter // present
 	before  []uint32        // active chains of Weir
-	base    uint32          // of the generation that is free
+	base    uint32          // of the unused generation
 }
 
 // own reports whether a filter belongs to Weir.
@@ -55,8 +55,8 @@ func Foreign(ns *netns.Namespace, index int) error {
 func foreign(name string, filters []flower.Filter) error {
 	for _, f := range filters {
 		if !own(f) {
-			return fault.New(fault.Usage, "remove it (tc filter show dev "+name+" ingress), leave the link out of from, or use backend: xdp",
-				"offload: %s has a filter of another's at its ingress (%s, chain %d, priority %d), which offloaded packets would not pass", name, f.Kind, f.Chain, f.Priority)
+			return fault.New(fault.Usage, "remove the filter (tc filter show dev "+name+" ingress), or the link from the policy",
+				"offload: offloaded packets would bypass a foreign tc filter at the ingress of %s (%s, chain %d, priority %d)", name, f.Kind, f.Chain, f.Priority)
 		}
 	}
 	return nil
@@ -127,7 +127,7 @@ func take(ns *netns.Namespace, folder string, index int) (*port, error) {
 	return p, p.choose()
 }
 
-// choose finds the generation that nothing leads to, and empties it.
+// choose selects the unreachable generation, and empties it.
 func (p *port) choose() error {
 	led := map[uint32]bool{}
 	for _, f := range p.filters {
@@ -159,7 +159,7 @@ func unique(list []uint32) []uint32 {
 	return slices.Compact(list)
 }
 
-// clear empties chains, those first that others lead from.
+// clear empties chains in the given order.
 func (p *port) clear(chains []uint32) error {
 	conn, err := flower.Open(p.ns, p.index, 0)
 	if err != nil {

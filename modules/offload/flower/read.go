@@ -50,11 +50,11 @@ type Seen struct {
 func Read(ns *netns.Namespace, folder string) (*Seen, error) {
 	sets, err := pins.List(folder, rulesPin)
 	if err != nil {
-		return nil, fmt.Errorf("look for the fast path: %w", err)
+		return nil, fmt.Errorf("read the fast path: %w", err)
 	}
 	ports, err := pins.List(folder, portPin)
 	if err != nil {
-		return nil, fmt.Errorf("look for the fast path: %w", err)
+		return nil, fmt.Errorf("read the fast path: %w", err)
 	}
 	if len(sets) == 0 {
 		return nil, ErrNone
@@ -128,8 +128,7 @@ func (p *Port) arrange() {
 	}
 }
 
-// Hops are where the rules forward the packets of an address; nil for the stack. A hop's MTU is not
-// known.
+// Hops returns the rules' hops for an address, without MTU; nil for the stack.
 func (p *Port) Hops(a netip.Addr) []plan.Hop {
 	for _, s := range p.routes[a.Is6()] {
 		to, err := a.Prefix(s.length)

@@ -17,8 +17,8 @@ type lead struct {
 	ipv6 bool
 }
 
-// become makes changes in their order, so that at every moment each address is decided as before or
-// as after: decisions first, then the routes that lead to them.
+// become makes changes in their order, so that every address always has its old or its new
+// decision. Decisions come before the routes that go to them.
 func (t *table) become(ops []change) error {
 	for _, op := range ops {
 		d := op.Decision
@@ -40,8 +40,8 @@ func (t *table) become(ops []change) error {
 	return outOfSpace(len(ops), t.conn.Flush())
 }
 
-// change takes up that a decision's packets fare differently now. Rules that leave packets to the
-// stack come first and go last, and all others are replaced in one step each.
+// change applies a new treatment of a decision's packets. Rules for the stack come first and go
+// last; all others are replaced atomically.
 func (t *table) change(d plan.Decision) error {
 	before, known := t.rules[d]
 	if !known {
@@ -94,8 +94,8 @@ func (t *table) route(op change) error {
 	return nil
 }
 
-// direct has a rule lead to a decision: in software by an action that all such rules share. A rule
-// of a chain that nothing leads to keeps that action while no route has it.
+// direct makes a rule go to a decision. In software all such rules share an action, which a rule of
+// an unreachable chain keeps alive.
 func (t *table) direct(r *flower.Rule, to lead) (err error) {
 	if to.to != plan.CPU {
 		r.Goto = t.chainOf(to.to, to.ipv6)

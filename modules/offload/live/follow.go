@@ -12,7 +12,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Follower keeps a state in step with the kernel. Not for concurrent use.
+// Follower keeps a state equal to the kernel's. Not for concurrent use.
 type Follower struct {
 	State  *state.State
 	ns     *netns.Namespace
@@ -43,7 +43,7 @@ func Follow(ns *netns.Namespace) (*Follower, error) {
 	return f, nil
 }
 
-// Close ends it.
+// Close ends the subscription.
 func (f *Follower) Close() { f.events.Close() }
 
 // Again reads the complete state.
@@ -55,7 +55,7 @@ func (f *Follower) Again() (err error) {
 // batch is the maximum number of events per call of Next.
 const batch = 10_000
 
-// Next waits for changes up to a time and takes them up.
+// Next waits at most a given time for changes and applies them to the state.
 func (f *Follower) Next(ctx context.Context, most time.Duration) (c Changes, err error) {
 	c = Changes{Routes: map[netip.Prefix]bool{}, Neighbors: map[state.Where]bool{}}
 	ready, err := f.events.Wait(ctx, most)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live reads the state of a namespace's router from the kernel, and keeps it in step.
+// Package live reads the state of a router from the kernel of a namespace, and follows its changes.
 package live
 
 import (
@@ -40,7 +40,7 @@ func host(ns *netns.Namespace) (h state.Host, err error) {
 	read := func(key string) (int, error) {
 		text, err := sysctl.Get(ns, key)
 		if errors.Is(err, fs.ErrNotExist) {
-			return 0, nil // a kernel without this
+			return 0, nil // the kernel lacks it
 		}
 		if err != nil {
 			return 0, err
@@ -131,7 +131,7 @@ func putRoute(s *state.State, e *routing.Event) {
 
 // siblings returns the hops of an IPv6 route after an event: the kernel reports those of one prefix
 // and metric together or one by one.
-func siblings(have, told []state.Hop, e *routing.Event) []state.Hop {
+func siblings(have, reported []state.Hop, e *routing.Event) []state.Hop {
 	is := func(h state.Hop, list []state.Hop) bool {
 		for _, other := range list {
 			if h.Link == other.Link && h.Via == other.Via {
@@ -144,18 +144,18 @@ func siblings(have, told []state.Hop, e *routing.Event) []state.Hop {
 	switch {
 	case e.Gone:
 		for _, h := range have {
-			if !is(h, told) {
+			if !is(h, reported) {
 				all = append(all, h)
 			}
 		}
 		return all
-	case e.Replace || len(told) > 1:
-		return append(all, told...)
+	case e.Replace || len(reported) > 1:
+		return append(all, reported...)
 	}
 	for _, h := range have {
-		if !is(h, told) {
+		if !is(h, reported) {
 			all = append(all, h)
 		}
 	}
-	return append(all, told...)
+	return append(all, reported...)
 }

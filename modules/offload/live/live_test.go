@@ -21,7 +21,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// ip runs ip(8) in a namespace, as an independent hand.
+// ip runs ip(8) in a namespace, as an independent source of configuration.
 func ip(t *testing.T, ns, line string) {
 	t.Helper()
 	out, err := exec.Command("ip", append([]string{"-n", ns}, strings.Fields(line)...)...).CombinedOutput()
@@ -30,7 +30,8 @@ func ip(t *testing.T, ns, line string) {
 	}
 }
 
-// What ip(8) has configured is read: links, addresses, neighbours, routes of all kinds, rules.
+// Read returns everything that ip(8) has configured: links, addresses, neighbours, routes of all
+// kinds, rules.
 func TestTheKernelsRoutingIsRead(t *testing.T) {
 	testutil.Command(t, "ip")
 	one, two := testutil.Namespace(t, "one"), testutil.Namespace(t, "two")

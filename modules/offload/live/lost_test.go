@@ -29,8 +29,8 @@ func batch(ctx context.Context, ns *netns.Namespace, lines string) error {
 	return nil
 }
 
-// told is a state in a form that does not depend on the numbers of groups.
-func told(t *testing.T, s *state.State) map[string]string {
+// canonical returns a state without its group numbers.
+func canonical(t *testing.T, s *state.State) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for number, table := range s.Tables {
@@ -47,8 +47,8 @@ func told(t *testing.T, s *state.State) map[string]string {
 	return all
 }
 
-// A follower that has not read for so long that the kernel has dropped events (ENOBUFS) is told so,
-// doubts, and knows everything again after a resync.
+// A follower that reads too late receives ENOBUFS, reports doubt, and knows everything again after
+// a resync.
 func TestLostEventsAreMadeGood(t *testing.T) {
 	testutil.Command(t, "ip")
 	ns := testutil.Namespace(t, "one")
@@ -75,17 +75,17 @@ func TestLostEventsAreMadeGood(t *testing.T) {
 				lost = true
 			}
 			if !c.Anew && len(c.Routes) == 0 {
-				break // read to the end
+				break // end of the queue
 			}
 		}
 	}
 	fresh, err := live.Read(ns)
 	must(t, err)
-	if cmp.Equal(told(t, fresh), told(t, f.State)) {
+	if cmp.Equal(canonical(t, fresh), canonical(t, f.State)) {
 		t.Log("though events were lost, nothing is missing")
 	}
 	must(t, f.Again())
-	if diff := cmp.Diff(told(t, fresh), told(t, f.State)); diff != "" {
+	if diff := cmp.Diff(canonical(t, fresh), canonical(t, f.State)); diff != "" {
 		t.Errorf("after a resync (-kernel +state):\n%s", diff)
 	}
 	ip(t, ns.Name, "route add 203.0.113.0/24 via 192.0.2.2")
@@ -96,7 +96,7 @@ func TestLostEventsAreMadeGood(t *testing.T) {
 	})
 }
 
-// A dump that the kernel marks as interrupted is begun again, and what it had told is forgotten.
+// An interrupted dump is repeated, and its first results are discarded.
 func TestInterruptedDumpsAreBegunAgain(t *testing.T) {
 	testutil.Command(t, "ip")
 	ns := testutil.Namespace(t, "one")
@@ -145,7 +145,7 @@ func TestInterruptedDumpsAreBegunAgain(t *testing.T) {
 	_ = exec.Command("ip", "-n", ns.Name, "addr", "del", "10.8.0.1/32", "dev", "lo").Run()
 	after, err := live.Read(ns)
 	must(t, err)
-	if diff := cmp.Diff(told(t, before), told(t, after)); diff != "" {
+	if diff := cmp.Diff(canonical(t, before), canonical(t, after)); diff != "" {
 		t.Errorf("when all is quiet again (-before +after):\n%s", diff)
 	}
 }

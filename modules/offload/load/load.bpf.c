@@ -2,8 +2,8 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a fast path is measured with and against: a source, a sink, a forwarder that asks the
- * kernel's own table for every packet, as xdp-forward of xdp-tools does, and lookups alone.
+ * Programs for benchmarks of a fast path: a source, a sink, a forwarder by bpf_fib_lookup for every
+ * packet, as xdp-forward of xdp-tools, and lookups alone.
  *
  *     live frames --> load_source --tail call--> forwarder --> device --> load_sink
  */
@@ -17,7 +17,7 @@
 
 char load_license[] SEC("license") = "Dual BSD/GPL";
 
-const volatile __u32 load_device = 0; /* that packets come by, as the kernel's table is told */
+const volatile __u32 load_device = 0; /* input device of bpf_fib_lookup */
 const volatile __u32 load_mask = 0;   /* one less than the number of destinations, a power of two */
 
 /* Destinations, in network order. */
@@ -28,7 +28,7 @@ struct {
 	__type(value, __be32);
 } load_targets SEC(".maps");
 
-/* One entry: packets that have come to the sink. */
+/* One entry: packets at the sink. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -36,7 +36,7 @@ struct {
 	__type(value, __u64);
 } load_arrived SEC(".maps");
 
-/* One entry: destinations that the kernel's table had a way for. */
+/* One entry: destinations with a route in the kernel's table. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -52,7 +52,7 @@ struct {
 	__type(value, __u32);
 } load_ports SEC(".maps");
 
-/* One entry: the program that load_source hands its frames to. */
+/* One entry: the program called by load_source. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -84,8 +84,8 @@ const volatile __u8 load_from[6] = {};
 const volatile __be32 load_address = 0; /* their source */
 
 /*
- * A frame to a random destination, handed on as if it had come by the device of the test run.
- * Frames are used again after they were forwarded, so that all of it is written each time.
+ * Passes a frame to a random destination on as if the device of the test run had received it.
+ * Frames are reused after forwarding, so each one is written completely.
  */
 SEC("xdp")
 int load_source(struct xdp_md *ctx)
@@ -123,14 +123,14 @@ int load_source(struct xdp_md *ctx)
 	return XDP_ABORTED;
 }
 
-/* Forwarders: the kernel, nobody, and one that only redirects. */
+/* Forwarders: the kernel, none, and a plain redirect. */
 SEC("xdp")
 int load_kernel(struct xdp_md *ctx) { return XDP_PASS; }
 
 SEC("xdp")
 int load_nobody(struct xdp_md *ctx) { return XDP_DROP; }
 
-const volatile __u32 load_out = 0; /* device that load_redirect sends by */
+const volatile __u32 load_out = 0; /* output device of load_redirect */
 
 SEC("xdp")
 int load_redirect(struct xdp_md *ctx) { return bpf_redirect_map(&load_ports, load_out, 0); }
@@ -165,7 +165,7 @@ int load_fib(struct xdp_md *ctx)
 
 #define LOOKUPS 64
 
-/* Lookups of random destinations, one after the other. */
+/* Looks up random destinations. */
 SEC("xdp")
 int load_find(struct xdp_md *ctx)
 {
@@ -179,7 +179,7 @@ int load_find(struct xdp_md *ctx)
 	return found == 0xffffffff ? XDP_DROP : XDP_PASS;
 }
 
-/* The same of the kernel's own table. */
+/* Looks up random destinations in the kernel's table. */
 SEC("xdp")
 int load_ask(struct xdp_md *ctx)
 {
@@ -200,7 +200,7 @@ int load_ask(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* The same without the lookups. */
+/* The loop of load_find without lookups. */
 SEC("xdp")
 int load_idle(struct xdp_md *ctx)
 {

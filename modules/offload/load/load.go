@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package load holds the programs for measurements of a fast path.
+// Package load has programs for benchmarks of a fast path.
 package load
 
 import "github.com/cilium/ebpf"
@@ -10,5 +10,5 @@ import "github.com/cilium/ebpf"
 // Lookups is the number of lookups per run of load_find and load_idle.
 const Lookups = 64
 
-// Spec are the programs and maps, to be set and loaded.
+// Spec returns the programs and maps, to be configured and loaded.
 func Spec() (*ebpf.CollectionSpec, error) { return loadLoad() }

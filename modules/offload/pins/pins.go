@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pins is shared by the backends of offload: the folder of their pins, and the clock of
-// leases.
+// Package pins has the pin folder and the lease clock of all backends.
 package pins
 
 import (
@@ -18,7 +17,7 @@ import (
 	"weir/internal/fault"
 )
 
-// Lock keeps others from installing or removing until unlock is called. It makes the folder.
+// Lock excludes other installs and removals until unlock is called. It creates the folder.
 func Lock(pins string) (unlock func(), err error) {
 	if err := os.MkdirAll(pins, 0o700); err != nil {
 		return nil, fault.Wrap(fmt.Errorf("pin the fast path: %w", err), fault.Failed, "mount a BPF file system: mount -t bpf -o mode=700 bpf /sys/fs/bpf")
@@ -48,7 +47,7 @@ func List(pins string, prefixes ...string) (names []string, err error) {
 	return names, err
 }
 
-// Remove takes entries away.
+// Remove deletes entries.
 func Remove(pins string, names ...string) error {
 	for _, n := range names {
 		if err := os.RemoveAll(filepath.Join(pins, n)); err != nil {
@@ -67,7 +66,7 @@ func End(pins string) error {
 	return err
 }
 
-// Now is the clock of leases, in nanoseconds.
+// Now returns the lease clock, in nanoseconds.
 func Now() (uint64, error) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC_COARSE, &t); err != nil {

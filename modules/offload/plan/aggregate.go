@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Aggregate lists the fewest prefixes that say for every address below a prefix what the planner
-// decides, if above is what shorter prefixes say there: optimal routing table construction (ORTC;
-// Draves, King, Venkatachary and Zill, 1999). The CPU is a decision like any other, so that no
-// address without a route gets one.
+// Aggregate returns the minimum set of prefixes with the planner's decisions for all addresses
+// below a prefix, if shorter prefixes have the decision above: optimal routing table construction
+// (ORTC; Draves, King, Venkatachary and Zill, 1999). The CPU is a decision like any other, so an
+// address without a route never gets one.
 func (p *Planner) Aggregate(at netip.Prefix, above Decision) []Entry {
 	a := &aggregation{p: p, numbers: map[[2]int32]int32{}, of: map[string]int32{}, out: nil}
 	a.t = p.tries[index(at.Addr().Is6())]

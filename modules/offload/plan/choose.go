@@ -8,14 +8,14 @@ import (
 	"net/netip"
 )
 
-// Chosen is the result of a choice of routes.
+// Chosen is the result of a selection of routes.
 type Chosen struct {
-	Budget  int // prefixes that the table may have
-	Rules   int // prefixes that it has, before they are aggregated
-	Routes  int // that could be chosen
+	Budget  int // maximum number of prefixes of the table
+	Rules   int // prefixes of the table, before aggregation
+	Routes  int // candidates
 	Chosen  int
-	Traffic uint64 // packets that were counted
-	Carried uint64 // of them to routes that are chosen
+	Traffic uint64 // counted packets
+	Carried uint64 // counted packets to selected routes
 	Changed []netip.Prefix
 }
 
@@ -27,8 +27,8 @@ func (c Chosen) Share() float64 {
 	return float64(c.Carried) / float64(c.Traffic)
 }
 
-// Hysteresis: a route that is chosen counts for a quarter more than its packets, and for two more
-// that chance may have left out.
+// Hysteresis: a selected route counts for a quarter more than its packets, and for two more that
+// sampling may have missed.
 const (
 	stayNumerator, stayDenominator = 5, 4
 	stayPackets                    = 2
@@ -37,18 +37,18 @@ const (
 // maxBits bounds the compared sum; prices and hysteresis take some more bits.
 const maxBits = 40
 
-// Choose has only some routes offloaded, of which a table of at most budget prefixes carries the
-// most packets; traffic counts them by the prefixes that [Planner.Unit] names. The rest is the
-// CPU's: a route that is not chosen within one that is takes a prefix of the budget too, so that
-// nothing hides it.
+// Choose offloads a selection of routes only: the table of at most budget prefixes that carries the
+// most packets. traffic counts packets by the prefixes of [Planner.Unit]. The CPU gets the other
+// routes. A route outside the selection but inside a selected one also takes a prefix of the
+// budget, so that no selected prefix hides it.
 //
-// Former choices stay unless another one is better by more than the hysteresis. So with counters
-// that stay the same each change of the choice carries more packets than the one before, and none
-// ever comes back. Routes that come later are the CPU's until the next choice.
+// The former selection stays unless another one is better by more than the hysteresis. With
+// constant counters every change therefore carries more packets than the one before, and no
+// selection returns. Later routes belong to the CPU until the next selection.
 //
-// For the number of prefixes at which the search ends the choice is the best one, by a Lagrange
-// multiplier that prices a prefix; what is left of the budget goes to the routes with most packets
-// that fit, and then to the shortest ones.
+// The selection is optimal for the number of prefixes at which the search ends, by a Lagrange
+// multiplier as the price of a prefix. The rest of the budget goes to the routes with most packets
+// that fit, then to the shortest ones.
 func (p *Planner) Choose(budget int, traffic map[netip.Prefix]uint64) Chosen {
 	all, units := p.points()
 	out := Chosen{Budget: budget}
@@ -127,7 +127,7 @@ func (p *Planner) Recall(chosen map[netip.Prefix]bool) {
 	}
 }
 
-// Unit is the prefix that an address' packets are counted for: of its route, or its own if it is a
+// Unit returns the prefix that counts an address' packets: of its route, or its own for a
 // neighbour.
 func (p *Planner) Unit(a netip.Addr) netip.Prefix {
 	t := p.tries[index(a.Is6())]

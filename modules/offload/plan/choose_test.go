@@ -14,7 +14,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// counted makes up traffic to the ends of prefixes.
+// counted generates traffic to the ends of prefixes.
 func counted(r *rand.Rand, p *plan.Planner, s *state.State) map[netip.Prefix]uint64 {
 	all := map[netip.Prefix]uint64{}
 	for to := range simulate.Prefixes(s) {
@@ -25,7 +25,7 @@ func counted(r *rand.Rand, p *plan.Planner, s *state.State) map[netip.Prefix]uin
 	return all
 }
 
-// partly judges a plan that leaves routes to the CPU: what it forwards goes as the kernel sends it.
+// partly verifies a plan with a budget: it forwards as the kernel does.
 func partly(t *testing.T, what string, s *state.State, scope simulate.Scope, f simulate.Fast) (forwarded int) {
 	t.Helper()
 	fib := simulate.New(s)
@@ -36,8 +36,8 @@ func partly(t *testing.T, what string, s *state.State, scope simulate.Scope, f s
 	return forwarded
 }
 
-// Whatever the routes, counters, budgets and changes, no prefix that is chosen hides a longer one
-// that is not, and the table has no more prefixes than the budget when it is chosen.
+// For random routes, counters, budgets and changes, no selected prefix hides a longer one outside
+// the selection, and the selection keeps within the budget.
 func TestNoChoiceHidesARoute(t *testing.T) {
 	r := testutil.Rand(t)
 	forwarded := 0
@@ -90,7 +90,7 @@ func TestNoChoiceHidesARoute(t *testing.T) {
 	}
 }
 
-// What a choice changes is told: a table that takes up only that decides as one made anew.
+// Changed lists every difference of a selection: a table updated by it equals a new one.
 func TestAChoiceTellsWhatItChanges(t *testing.T) {
 	r := testutil.Rand(t)
 	for range 30 {
@@ -119,8 +119,7 @@ func TestAChoiceTellsWhatItChanges(t *testing.T) {
 	}
 }
 
-// With counters that stay the same, each change of a choice carries more than the one before, and
-// there is a last one.
+// With constant counters, each change of a selection carries more packets, and the changes end.
 func TestChoicesDoNotFlap(t *testing.T) {
 	r := testutil.Rand(t)
 	for round := range 40 {
@@ -149,7 +148,7 @@ func TestChoicesDoNotFlap(t *testing.T) {
 	}
 }
 
-// A route takes another one's place only if it has more than a quarter more packets, and two.
+// A route replaces another one only with more than a quarter more packets, and two.
 func TestAChallengerNeedsAQuarterMore(t *testing.T) {
 	s := world()
 	one, other := netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24")

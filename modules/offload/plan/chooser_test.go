@@ -27,14 +27,14 @@ func small(r *rand.Rand, routes int) *state.State {
 	for range routes {
 		a := netip.AddrFrom4([4]byte{100, 64, 0, byte(r.IntN(256))})
 		to, _ := a.Prefix([]int{0, 20, 24, 25, 26, 27, 28, 32}[r.IntN(8)])
-		hop := netip.AddrFrom4([4]byte{10, 0, 0, byte(2 + r.IntN(4))}) // one of which is not resolved
+		hop := netip.AddrFrom4([4]byte{10, 0, 0, byte(2 + r.IntN(4))}) // one is not resolved
 		s.Put(state.MainTable, to, state.Route{Type: state.Unicast, Group: s.GroupOf([]state.Hop{{Link: 2, Via: hop, Weight: 1}})})
 	}
 	return s
 }
 
-// whole is a plan without a budget, and each prefix of it that can be a rule: of routes, neighbours
-// and exceptions.
+// whole returns a plan without a budget, and its possible rules: prefixes of routes, neighbours and
+// exceptions.
 func whole(t *testing.T, s *state.State) (*Planner, map[netip.Prefix]Decision) {
 	t.Helper()
 	p, err := New(Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
@@ -57,8 +57,8 @@ func whole(t *testing.T, s *state.State) (*Planner, map[netip.Prefix]Decision) {
 	return p, all
 }
 
-// needs is how many rules a set of prefixes takes, if those that are not in it are the CPU's: of
-// each prefix, whether it decides otherwise than the next shorter one.
+// needs returns the number of rules of a selection, if the CPU gets the other prefixes: one for
+// each prefix with another decision than the next shorter one.
 func needs(all map[netip.Prefix]Decision, in func(netip.Prefix) bool) (n int) {
 	decided := func(to netip.Prefix) Decision {
 		if !in(to) {
@@ -82,8 +82,8 @@ func needs(all map[netip.Prefix]Decision, in func(netip.Prefix) bool) (n int) {
 	return n
 }
 
-// Of all choices that there are, tried one by one, none that takes as many rules carries more than
-// what the search ends with; and what fills the rest of the budget keeps within it.
+// An exhaustive search finds no selection of as many rules that carries more packets. Filling the
+// rest of the budget keeps within it.
 func TestTheChoiceIsTheBestForItsRules(t *testing.T) {
 	r := testutil.Rand(t)
 	exact, tried := 0, 0

@@ -14,7 +14,7 @@ import (
 type Input struct {
 	Link   int
 	Name   string
-	Port   int // index of the device that frames come by
+	Port   int // index of the receiving device
 	VLAN   int // 0 for frames without a tag
 	MAC    state.MAC
 	IPv4   bool // forwarding is on
@@ -27,8 +27,8 @@ type Input struct {
 
 // Hop is where a fast path sends a packet.
 type Hop struct {
-	Link     int // that the kernel sends by
-	Port     int // device that frames leave by
+	Link     int // output link of the kernel
+	Port     int // output device
 	VLAN     int // 0 without a tag
 	Src, Dst state.MAC
 	MTU      int // largest packet, without the link layer's header
@@ -38,7 +38,7 @@ type Hop struct {
 // plainKinds lists the kinds of links that transmit frames unchanged.
 var plainKinds = []string{"", "veth", "bond", "netdevsim"}
 
-// port finds the device and the tag that a link's frames have.
+// port returns the device and the VLAN tag of a link's frames.
 func port(s *state.State, l state.Link) (device state.Link, vlan int, err error) {
 	device = l
 	if l.Kind == "vlan" {
@@ -88,7 +88,7 @@ func virtual(s *state.State, device state.Link) bool {
 	return false
 }
 
-// inputs are the links of the policy's From.
+// inputs returns the links of the policy's From.
 func inputs(s *state.State, p Policy) (all []Input, err error) {
 	for _, name := range p.From {
 		l, known := s.Find(name)
@@ -113,7 +113,7 @@ func inputs(s *state.State, p Policy) (all []Input, err error) {
 	return all, nil
 }
 
-// outputs are the links that packets may leave by.
+// outputs returns the links of the policy's To, or From.
 func outputs(s *state.State, p Policy) (map[int]bool, error) {
 	names := p.To
 	if len(names) == 0 {

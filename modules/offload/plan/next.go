@@ -8,24 +8,24 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Why a decision is the CPU's.
+// Why is the reason of a decision for the CPU.
 type Why string
 
 const (
-	WhyNot        Why = "" // it is offloaded
-	WhyLocal      Why = "no unicast route: own addresses, broadcast, blackholes"
-	WhyNoHop      Why = "a route without a next hop"
-	WhyOnLink     Why = "a link's network: each neighbour has its own entry"
-	WhyOutput     Why = "leaves by a link that the policy does not name"
-	WhyDown       Why = "its link is down"
-	WhyDead       Why = "a next hop that the kernel does not use now"
-	WhyEncap      Why = "encapsulated or rewritten on the way"
-	WhyTOS        Why = "routes of its prefix differ by type of service"
-	WhyUnresolved Why = "the next hop's link-layer address is not known"
-	WhyMultipath  Why = "several ways, which the policy leaves to the CPU"
-	WhySeveral    Why = "several routes of one prefix and metric; the kernel selects one"
-	WhyMany       Why = "more ways than a fast path has"
-	WhyFamily     Why = "a next hop of the other family"
+	WhyNot        Why = "" // offloaded
+	WhyLocal      Why = "not unicast: own addresses, broadcast, blackholes"
+	WhyNoHop      Why = "route without a next hop"
+	WhyOnLink     Why = "connected network: each neighbour has its own entry"
+	WhyOutput     Why = "output link outside the policy"
+	WhyDown       Why = "link down"
+	WhyDead       Why = "dead next hop"
+	WhyEncap      Why = "encapsulated next hop"
+	WhyTOS        Why = "routes by type of service"
+	WhyUnresolved Why = "unresolved next hop"
+	WhyMultipath  Why = "multipath route, by the policy"
+	WhySeveral    Why = "several routes of one prefix and metric"
+	WhyMany       Why = "more than 16 next hops"
+	WhyFamily     Why = "next hop of the other family"
 )
 
 // kind is a decision before its neighbours are looked up.
@@ -40,10 +40,10 @@ type kind struct {
 // Next is the current treatment of packets of a decision.
 type Next struct {
 	Hops []Hop
-	Why  Why // where Hops is empty
+	Why  Why // if Hops is empty
 }
 
-// judge makes a kind of a table's entry.
+// judge returns the kind of a table's entry.
 func judge(s *state.State, to netip.Prefix, e state.Entry) kind {
 	r := e.Best
 	hops := s.Hops(r.Group)
@@ -51,7 +51,7 @@ func judge(s *state.State, to netip.Prefix, e state.Entry) kind {
 	switch {
 	case r.Type != state.Unicast:
 		k = kind{why: WhyLocal}
-	case tells(e):
+	case byTOS(e):
 		k = kind{why: WhyTOS}
 	case len(hops) == 0:
 		k = kind{why: WhyNoHop}
@@ -63,8 +63,8 @@ func judge(s *state.State, to netip.Prefix, e state.Entry) kind {
 	return k
 }
 
-// tells reports whether the type of service matters.
-func tells(e state.Entry) bool {
+// byTOS reports whether the type of service matters.
+func byTOS(e state.Entry) bool {
 	if e.Best.TOS != 0 {
 		return true
 	}
@@ -92,7 +92,7 @@ func (p *Planner) resolve(k kind) Next {
 	for _, h := range hops {
 		hop, why := p.hop(h, k)
 		if why != WhyNot {
-			return Next{Why: why} // all of them, or flows would move
+			return Next{Why: why} // without one hop, flows would move
 		}
 		next.Hops = append(next.Hops, hop)
 	}

@@ -4,21 +4,21 @@ package plan
 
 import "weir/modules/offload/state"
 
-// Op is one change of a table that is updated entry by entry.
+// Op is one change of a table with single-entry updates.
 type Op struct {
 	Entry
 	Remove bool
-	// Replace means that the prefix exists and gets another decision.
+	// Replace changes the decision of an existing prefix.
 	Replace bool
 }
 
-// Order lists what leads from one table to another so that at every moment in between each address
-// has the decision of before or that of after: first what is new or changes, the longest prefixes
-// first, then what goes, the shortest first.
+// Order returns the steps from one table to another. At every step each address has its old or its
+// new decision: additions and changes come first, the longest prefixes first, then removals, the
+// shortest first.
 //
-// A prefix that comes finds all longer ones of the new table in place, so that it decides only what
-// it is to decide. A prefix that goes leaves no shorter one behind that is to go as well, so that
-// its addresses fall to the new table.
+// A new prefix finds all longer ones of the new table in place, so it decides only its own
+// addresses. A removal leaves no shorter prefix to be removed later, so its addresses fall to the
+// new table.
 //
 // Both tables are in the order of [state.Compare].
 func Order(have, want []Entry) []Op {

@@ -18,7 +18,7 @@ import (
 
 var zero = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
-// judged compares a fast path with the kernel, as the simulator sees it, at all boundaries.
+// judged compares a fast path with the simulator at all boundaries.
 func judged(t *testing.T, what string, s *state.State, scope simulate.Scope, f simulate.Fast, addresses iter.Seq[netip.Addr]) {
 	t.Helper()
 	fib := simulate.New(s)
@@ -31,8 +31,8 @@ func judged(t *testing.T, what string, s *state.State, scope simulate.Scope, f s
 	}
 }
 
-// Whatever the routes, what is planned, plain or aggregated, decides every boundary address as the
-// kernel's tables do.
+// For random routes, the plan decides every boundary address as the kernel's tables do, plain and
+// aggregated.
 func TestPlansDecideAsTheKernelDoes(t *testing.T) {
 	r := testutil.Rand(t)
 	for round := range 100 {
@@ -62,7 +62,7 @@ func TestPlansDecideAsTheKernelDoes(t *testing.T) {
 	}
 }
 
-// A route that goes astray is found: the oracle is no rubber stamp.
+// The simulator finds a planted wrong route.
 func TestTheSimulatorFindsWhatIsWrong(t *testing.T) {
 	s := world()
 	group := func(host int) state.Group { return s.GroupOf([]state.Hop{via(host, 2, false)}) }
@@ -90,7 +90,7 @@ func TestTheSimulatorFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// At every moment of an update each address has the decision of before or that of after.
+// At every step of an update each address has its old or its new decision.
 func TestEveryMomentOfAnUpdateIsRight(t *testing.T) {
 	r := testutil.Rand(t)
 	for range 100 {
@@ -149,7 +149,7 @@ func sorted(of map[netip.Prefix]plan.Decision) (all []plan.Entry) {
 	return all
 }
 
-// Rules that decide by more than the destination are refused, by name.
+// Rules with criteria beside the destination are rejected by name.
 func TestRulesThatAFastPathCannotFollowAreRefused(t *testing.T) {
 	for want, rule := range map[string]state.Rule{
 		"the source 10.0.0.0/8": {Priority: 5, Action: 1, Table: 5, From: netip.MustParsePrefix("10.0.0.0/8"), Suppress: -1},

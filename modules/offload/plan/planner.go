@@ -101,7 +101,7 @@ func (p *Planner) claim(to netip.Prefix, layer uint8, d Decision) {
 	}
 }
 
-// decision numbers a kind.
+// decision returns the number of a kind.
 func (p *Planner) decision(k kind) Decision {
 	if k.why != WhyNot && k.why != WhyOnLink {
 		return CPU
@@ -137,7 +137,7 @@ func (p *Planner) host(at state.Where) {
 	p.tries[index(at.At.Is6())].change(netip.PrefixFrom(at.At, at.At.BitLen()), func(n *node) { n.host, n.chosen = true, p.chosen[netip.PrefixFrom(at.At, at.At.BitLen())] })
 }
 
-// forget ends it.
+// forget removes a neighbour as a destination.
 func (p *Planner) forget(at state.Where) {
 	left := slices.DeleteFunc(p.hosts[at.At], func(h hostHop) bool { return h.link == at.Link })
 	if len(left) > 0 {
@@ -172,7 +172,7 @@ func (p *Planner) Refresh() (changed []Decision) {
 
 func same(a, b Next) bool { return a.Why == b.Why && slices.Equal(a.Hops, b.Hops) }
 
-// effective is the decision at a node that a carry has reached, addresses below left aside.
+// effective returns the decision at a node reached with a carry, without the addresses below.
 func (p *Planner) effective(c Carry, host bool, address func() netip.Addr) Decision {
 	if p.chosen != nil && !c.chosen {
 		return CPU
@@ -180,7 +180,7 @@ func (p *Planner) effective(c Carry, host bool, address func() netip.Addr) Decis
 	return p.forwarded(c, host, address)
 }
 
-// forwarded is that without a budget.
+// forwarded returns the decision without a budget.
 func (p *Planner) forwarded(c Carry, host bool, address func() netip.Addr) Decision {
 	if !c.mark {
 		return CPU
@@ -199,7 +199,7 @@ func (p *Planner) forwarded(c Carry, host bool, address func() netip.Addr) Decis
 	return CPU
 }
 
-// Lookup is the decision for one address.
+// Lookup returns the decision for an address.
 func (p *Planner) Lookup(a netip.Addr) Decision {
 	t := p.tries[index(a.Is6())]
 	k, c, n := keyOf(a), start(), uint32(1)
@@ -216,7 +216,7 @@ func (p *Planner) Lookup(a netip.Addr) Decision {
 	}
 }
 
-// Own are the router's own addresses, from which no packet may come.
+// Own returns the router's own addresses. Packets from them are invalid.
 func (p *Planner) Own() (all []netip.Addr) {
 	for a := range p.state.Addresses {
 		all = append(all, a.At.Addr())
@@ -224,7 +224,7 @@ func (p *Planner) Own() (all []netip.Addr) {
 	return all
 }
 
-// Ports are the devices that frames come by or leave by.
+// Ports returns the receiving and sending devices.
 func (p *Planner) Ports() (all []int) {
 	for _, in := range p.inputs {
 		all = append(all, in.Port)

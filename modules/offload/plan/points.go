@@ -4,22 +4,22 @@ package plan
 
 import "net/netip"
 
-// point is a prefix at which the table may change.
+// point is a prefix with a possible change of the table.
 type point struct {
 	above  int32    // the next shorter point; -1 for none
-	unit   int32    // of the route that decides here
-	fast   Decision // of its addresses if that route is chosen
-	begins bool     // the route's own prefix
+	unit   int32    // of the deciding route
+	fast   Decision // of its addresses if that route is selected
+	begins bool     // at the route's own prefix
 }
 
-// unit is a route, or a neighbour, as something that is chosen as a whole.
+// unit is a route or a neighbour, which is selected as a whole.
 type unit struct {
 	to     netip.Prefix
 	node   uint32
 	points []int32
 	below  []int32 // points of other units right below its own
-	was    bool    // chosen before
-	able   bool    // some of its addresses can be forwarded by a fast path
+	was    bool    // selected before
+	able   bool    // a fast path can forward some of its addresses
 }
 
 // points lists both families, shorter prefixes before the longer ones that they cover.

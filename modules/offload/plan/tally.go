@@ -4,20 +4,20 @@ package plan
 
 import "net/netip"
 
-// Tally is what becomes of the routes of the kernel's tables.
+// Tally counts the routes of the kernel's tables by treatment.
 type Tally struct {
-	Routes    int // of the families that are offloaded
+	Routes    int // of the offloaded families
 	Offloaded int
-	Left      map[Why]int // to the CPU
+	Left      map[Why]int // left to the CPU
 }
 
-// WhyHidden says that a route is the CPU's though its next hops would do.
-const WhyHidden Why = "behind a table above it, an exception, or not in the policy's table"
+// WhyHidden is the reason for a route with usable next hops.
+const WhyHidden Why = "hidden by an earlier table, an exception, or outside the policy's table"
 
-// WhyBudget says that a route is the CPU's because others carry more packets.
-const WhyBudget Why = "not among the routes that the budget has room for"
+// WhyBudget is the reason for a route with less traffic than the selected ones.
+const WhyBudget Why = "not selected for the budget"
 
-// Tally counts.
+// Tally counts the routes.
 func (p *Planner) Tally() Tally {
 	t := Tally{Left: map[Why]int{}}
 	for family, tables := range p.layers {
@@ -44,10 +44,10 @@ func (p *Planner) Tally() Tally {
 	return t
 }
 
-// at is the decision of a prefix itself.
+// at returns the decision of a prefix itself.
 func (p *Planner) at(to netip.Prefix) Decision { return p.View(to).Decision() }
 
-// couldBe is that without a budget.
+// couldBe returns the decision of a prefix without a budget.
 func (p *Planner) couldBe(to netip.Prefix) Decision {
 	v := p.View(to)
 	host := v.n != 0 && v.t.nodes[v.n].host

@@ -4,27 +4,26 @@ package plan
 
 import "net/netip"
 
-// Decision numbers what becomes of a packet. 0 is the CPU.
+// Decision is the number of a treatment of packets. 0 is the CPU.
 type Decision int32
 
 // CPU leaves a packet to the kernel.
 const CPU Decision = 0
 
-// none is no decision of a node's own.
+// none marks a node without a decision.
 const none Decision = -1
 
-// lowest is the layer of addresses that nothing speaks of.
+// lowest is the layer of addresses without a route.
 const lowest = 255
 
-// node is one prefix. Its own decision counts where no layer above has spoken already, that is
-// where layer is not greater than that of the shorter prefix in force.
+// node is one prefix. Its decision is used unless a shorter prefix has one of a layer above.
 type node struct {
 	child [2]uint32 // 0 for none
 	own   Decision
 	layer uint8
-	mark  bool // it and what is below may be offloaded
-	host  bool // a neighbour of its address is known
-	// chosen says that its route, or neighbour, is among those that a budget has room for.
+	mark  bool // it and longer prefixes may be offloaded
+	host  bool // a neighbour has its address
+	// chosen reports that the budget includes its route or neighbour.
 	chosen bool
 }
 
@@ -44,7 +43,7 @@ func newTrie(ipv6 bool) *trie {
 	return &trie{nodes: []node{{}, {own: none}}, ipv6: ipv6}
 }
 
-// bits is the length of the family's addresses.
+// bits returns the length of the family's addresses.
 func (t *trie) bits() int {
 	if t.ipv6 {
 		return 128
@@ -52,7 +51,7 @@ func (t *trie) bits() int {
 	return 32
 }
 
-// key are an address's octets, the first ones of IPv4.
+// key holds an address's bytes; IPv4 has the first ones.
 type key [16]byte
 
 func keyOf(a netip.Addr) (k key) {
@@ -81,7 +80,7 @@ func (t *trie) prefix(k key, length int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte(k[:4])), length)
 }
 
-// at returns the node of a prefix, made if asked; 0 where there is none.
+// at returns the node of a prefix, created on demand; 0 without one.
 func (t *trie) at(p netip.Prefix, create bool) uint32 {
 	k, n := keyOf(p.Addr()), uint32(1)
 	for i := range p.Bits() {
@@ -110,7 +109,7 @@ func (t *trie) add() uint32 {
 	return uint32(len(t.nodes) - 1)
 }
 
-// change lets f write a prefix's node, and takes away what is empty afterwards.
+// change calls f on a prefix's node, and removes empty nodes afterwards.
 func (t *trie) change(p netip.Prefix, f func(*node)) {
 	at := t.at(p, true) // may grow the nodes
 	f(&t.nodes[at])
@@ -126,7 +125,7 @@ func (t *trie) change(p netip.Prefix, f func(*node)) {
 	}
 }
 
-// Carry is what the shorter prefixes say of an address.
+// Carry is the state of a lookup above a node.
 type Carry struct {
 	own    Decision
 	layer  uint8
@@ -134,14 +133,14 @@ type Carry struct {
 	chosen bool
 }
 
-// begins says whether a node has a route of its own that counts, or a neighbour, and so is chosen
-// or not by itself.
+// begins reports whether a node has an effective route or a neighbour, and so is selected by
+// itself.
 func (n *node) begins(above Carry) bool { return n.own != none && n.layer <= above.layer || n.host }
 
-// start is what holds without any prefix.
+// start returns the state above all prefixes.
 func start() Carry { return Carry{own: CPU, layer: lowest} }
 
-// through is the carry below a node.
+// through returns the state below a node.
 func (c Carry) through(n *node) Carry {
 	if n.begins(c) {
 		c.chosen = n.chosen

@@ -9,8 +9,8 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Route takes up what the state says of a prefix now, in whatever table it changed. What the prefix
-// covers may be decided differently afterwards.
+// Route applies the state's current routes of a prefix in all tables. The decisions below the
+// prefix may change.
 func (p *Planner) Route(to netip.Prefix) {
 	family := index(to.Addr().Is6())
 	own, layer := none, uint8(0)
@@ -30,8 +30,8 @@ func (p *Planner) Route(to netip.Prefix) {
 	p.tries[family].change(to, func(n *node) { n.own, n.layer, n.mark, n.chosen = own, layer, mark, p.chosen[to] })
 }
 
-// Neighbor takes up what the state says of a neighbour now. It returns the decisions whose packets
-// fare differently, and the prefix that is decided differently, which is the zero value for none.
+// Neighbor applies the state's entry of a neighbour. It returns the decisions with another
+// treatment, and the prefix with another decision; the zero value for none.
 func (p *Planner) Neighbor(at state.Where) (changed []Decision, to netip.Prefix) {
 	valid := p.state.Neighbors[at].Valid
 	known := slices.ContainsFunc(p.hosts[at.At], func(h hostHop) bool { return h.link == at.Link })
@@ -52,14 +52,12 @@ func (p *Planner) Neighbor(at state.Where) (changed []Decision, to netip.Prefix)
 	return changed, to
 }
 
-// Covers says whether packets of a table's routes are decided by it, and so whether a change of it
-// matters.
+// Covers reports whether a table affects decisions, and so whether its changes matter.
 func (p *Planner) Covers(table uint32, ipv6 bool) bool {
 	return slices.Contains(p.layers[index(ipv6)], table) || table == p.policy.Table && table != 0
 }
 
-// Stale lists the neighbours that packets are sent to and that the kernel has not heard of for some
-// time.
+// Stale returns the used neighbours that the kernel has not confirmed for some time.
 func (p *Planner) Stale() (all []state.Where) {
 	for at := range p.users {
 		if n := p.state.Neighbors[at]; n.Valid && n.Stale {

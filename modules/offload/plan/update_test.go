@@ -15,8 +15,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// A planner that was told of changes one by one decides as the kernel does after each, and as one
-// that begins anew.
+// After each single change a planner decides as the kernel does, and as a new planner.
 func TestChangesLeadToThePlanOfABeginner(t *testing.T) {
 	r := testutil.Rand(t)
 	tables := []uint32{state.LocalTable, state.MainTable, state.DefaultTable, 1000}
@@ -67,8 +66,7 @@ func TestChangesLeadToThePlanOfABeginner(t *testing.T) {
 	}
 }
 
-// nexts are prefixes with what becomes of their packets, which does not depend on the numbers of
-// decisions.
+// nexts returns prefixes and their hops, independent of decision numbers.
 func nexts(p *plan.Planner, lists ...[]plan.Entry) map[string]plan.Next {
 	all := map[string]plan.Next{}
 	for to, d := range set(lists...) {
@@ -77,7 +75,7 @@ func nexts(p *plan.Planner, lists ...[]plan.Entry) map[string]plan.Next {
 	return all
 }
 
-// Below any prefix a part of a table can be aggregated by itself.
+// A table can be aggregated below any prefix by itself.
 func TestPartsOfATableAreAggregatedAlone(t *testing.T) {
 	r := testutil.Rand(t)
 	for range 20 {

@@ -10,8 +10,7 @@ type Entry struct {
 	Decision Decision
 }
 
-// View walks the decisions of one family below a prefix, for a backend that keeps a structure of
-// its own.
+// View walks the decisions of one family below a prefix, for backends with their own structure.
 type View struct {
 	p     *Planner
 	t     *trie
@@ -21,7 +20,7 @@ type View struct {
 	depth int
 }
 
-// View begins at a prefix.
+// View starts at a prefix.
 func (p *Planner) View(at netip.Prefix) View {
 	t := p.tries[index(at.Addr().Is6())]
 	v := View{p: p, t: t, n: 1, carry: start().through(&t.nodes[1])}
@@ -32,7 +31,7 @@ func (p *Planner) View(at netip.Prefix) View {
 	return v
 }
 
-// Child is one half of the prefix.
+// Child returns one half of the prefix.
 func (v View) Child(bit int) View {
 	if v.n != 0 {
 		v.n = v.t.nodes[v.n].child[bit]
@@ -45,21 +44,20 @@ func (v View) Child(bit int) View {
 	return v
 }
 
-// Depth is the length of the prefix.
+// Depth returns the length of the prefix.
 func (v View) Depth() int { return v.depth }
 
-// Leaf says whether all addresses of the prefix have one decision because no longer prefix is
-// known.
+// Leaf reports whether the prefix has one decision because the planner has no longer prefix.
 func (v View) Leaf() bool { return v.n == 0 || v.t.nodes[v.n].child == [2]uint32{} }
 
-// Decision is that of the prefix where no longer one says otherwise.
+// Decision returns the decision of the prefix, without longer ones.
 func (v View) Decision() Decision {
 	host := v.n != 0 && v.t.nodes[v.n].host
 	return v.p.effective(v.carry, host, func() netip.Addr { return v.t.prefix(v.key, v.depth).Addr() })
 }
 
-// Plain lists the decisions of one family as prefixes of which the longest that matches counts,
-// without those that say what a shorter one says already. Addresses without any are the CPU's.
+// Plain returns the decisions of one family for longest-prefix matching, without prefixes that
+// repeat the decision of the next shorter one. Other addresses belong to the CPU.
 func (p *Planner) Plain(ipv6 bool) (all []Entry) {
 	t := p.tries[index(ipv6)]
 	var walk func(v View, above Decision)

@@ -13,8 +13,8 @@ import (
 	"weir/modules/offload/state"
 )
 
-// world makes a router with ports 10 and 11, VLANs 20 to 23 on the first of them and 24 on the
-// other, and a bridge 30 that nothing is offloaded to.
+// world returns a router with ports 10 and 11, VLANs 20 to 23 on the first one and 24 on the second
+// one, and a bridge 30 outside the policy.
 func world() *state.State {
 	s := state.New()
 	s.Host.Forward6 = true
@@ -56,7 +56,7 @@ func world() *state.State {
 	return s
 }
 
-// via is a way over link 20+i to its host.
+// via returns a hop through link 20+i to its host.
 func via(i, host int, ipv6 bool) state.Hop {
 	at := fmt.Sprintf("10.0.%d.%d", i, host)
 	if ipv6 {
@@ -65,8 +65,8 @@ func via(i, host int, ipv6 bool) state.Hop {
 	return state.Hop{Link: []int{20, 21, 22, 23, 24, 30}[i], Via: netip.MustParseAddr(at), Weight: 1}
 }
 
-// scatter adds routes in the places where they contradict each other most: nested, side by side,
-// at the ends of each other, and over the router's own networks.
+// scatter adds routes at conflicting places: nested, adjacent, at the ends of each other, and over
+// the router's own networks.
 func scatter(r *rand.Rand, s *state.State, table uint32, n int) {
 	bases := []string{"10.0.0.0", "10.0.3.255", "192.0.2.128", "0.0.0.0", "255.255.255.255", "127.0.0.0", "172.16.0.0", "239.0.0.0",
 		"2001:db8::", "2001:db8:3::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "::", "fe80::1", "ff02::1", "2a00:1450::"}
@@ -111,7 +111,7 @@ func route(r *rand.Rand, s *state.State, ipv6 bool) state.Route {
 	return out
 }
 
-// policyOf is a policy, and the same said to the simulator.
+// policyOf returns a random policy, and its form for the simulator.
 func policyOf(r *rand.Rand) (plan.Policy, simulate.Scope) {
 	p := plan.Policy{From: []string{"eth0.20", "eth0.21", "eth1.24", "eth0"}, To: []string{"eth0.20", "eth0.21", "eth0.22", "eth1.24"}, IPv4: true, IPv6: true}
 	scope := simulate.Scope{Outputs: map[int]bool{20: true, 21: true, 22: true, 24: true}, Split: true, Most: plan.MaxHops, IPv4: true, IPv6: true}
@@ -131,7 +131,7 @@ func policyOf(r *rand.Rand) (plan.Policy, simulate.Scope) {
 	return p, scope
 }
 
-// fast is a table of decisions as the simulator sees it.
+// fast converts decisions to the simulator's ways.
 func fast(p *plan.Planner, lookup func(netip.Addr) plan.Decision) simulate.Fast {
 	return func(a netip.Addr) (all []simulate.Way) {
 		for _, h := range p.Next(lookup(a)).Hops {
@@ -141,7 +141,7 @@ func fast(p *plan.Planner, lookup func(netip.Addr) plan.Decision) simulate.Fast 
 	}
 }
 
-// table looks up in a list of prefixes the way a fast path does: the longest that matches.
+// table finds the longest matching prefix in a list.
 func table(entries map[netip.Prefix]plan.Decision) func(netip.Addr) plan.Decision {
 	return func(a netip.Addr) plan.Decision {
 		for bits := a.BitLen(); bits >= 0; bits-- {

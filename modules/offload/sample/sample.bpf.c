@@ -1,7 +1,7 @@
 //go:build ignore
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Samples alone: what the tests of sample.h run, and where Go has its types from. */
+/* Sampling alone, for the tests of sample.h and for the types of Go. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/ip.h>

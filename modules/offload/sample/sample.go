@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sample tells where packets go, by those of which a data plane takes down the destination
-// (sample.h), for the choice of routes by a budget. A data plane includes sample.h.
+// Package sample reads sampled destinations of a data plane (sample.h), for the selection of routes
+// by a budget.
 package sample
 
 import (
@@ -18,10 +18,10 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// Maps are those of sample.h. They stay the caller's.
+// Maps holds the maps of sample.h. The caller owns them.
 type Maps struct{ Places, Facts, Seen *ebpf.Map }
 
-// Names of maps, by which they are pinned too.
+// Names of the maps and of their pins.
 const (
 	places = "sample_places"
 	facts  = "sample_facts"
@@ -31,35 +31,35 @@ const (
 // Names lists the maps' names.
 func Names() []string { return []string{places, facts, seen} }
 
-// Of finds the maps by their names.
+// Of returns the sampler of named maps.
 func Of(all map[string]*ebpf.Map) Sampler { return Sampler{Maps{all[places], all[facts], all[seen]}} }
 
-// By are the maps by their names.
+// By returns the maps by name.
 func (m Maps) By() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{places: m.Places, facts: m.Facts, seen: m.Seen}
 }
 
-// Ready has a program take samples, or leaves it without, before it is loaded.
+// Ready configures sampling of a program before it is loaded.
 func Ready(spec *ebpf.CollectionSpec, on bool) error {
 	if !on {
 		spec.Maps[places].MaxEntries = 1
 		return nil
 	}
 	if err := spec.Variables["sample_on"].Set(uint32(1)); err != nil {
-		return fmt.Errorf("have packets sampled: %w", err)
+		return fmt.Errorf("enable sampling: %w", err)
 	}
 	return nil
 }
 
-// Sampler reads and steers the samples of a data plane. The zero value has none.
+// Sampler reads and controls the samples of a data plane. The zero value has none.
 type Sampler struct{ Maps }
 
-// On says whether anything is sampled.
+// On reports whether packets are sampled.
 func (s Sampler) On() bool {
 	return s.Places != nil && s.Places.MaxEntries() == uint32(sampleSampleBoundsSAMPLE_PLACES)
 }
 
-// Destinations counts the samples; nil where nothing is sampled.
+// Destinations counts the samples by address; nil without sampling.
 func (s Sampler) Destinations() (map[netip.Addr]uint64, error) {
 	if !s.On() {
 		return nil, nil
@@ -81,7 +81,7 @@ func (s Sampler) Destinations() (map[netip.Addr]uint64, error) {
 	return counts, nil
 }
 
-// Choice is what the last choice of routes came to; its Changed is not known.
+// Choice returns the last selection of routes, without its Changed.
 func (s Sampler) Choice() (c plan.Chosen, err error) {
 	var f sampleSampleState
 	if !s.On() {
@@ -93,9 +93,9 @@ func (s Sampler) Choice() (c plan.Chosen, err error) {
 	return plan.Chosen{Budget: int(f.Budget), Rules: int(f.Rules), Routes: int(f.Routes), Chosen: int(f.Chosen), Traffic: f.Traffic, Carried: f.Carried}, nil
 }
 
-// Tell writes down what a choice came to, and has so many packets sampled that about as many as
-// there are places are taken while packets pass; 0 leaves that as it is.
-func (s Sampler) Tell(c plan.Chosen, packets uint64) error {
+// Record stores a selection, and sets the sampling rate for an expected number of packets, so that
+// about as many are sampled as there are slots; 0 keeps the rate.
+func (s Sampler) Record(c plan.Chosen, packets uint64) error {
 	if !s.On() {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (s Sampler) Tell(c plan.Chosen, packets uint64) error {
 	return nil
 }
 
-// Packets counts those that could have been taken.
+// Packets returns the number of packets seen by the sampler.
 func (s Sampler) Packets() (n uint64, err error) {
 	if !s.On() {
 		return 0, nil
@@ -129,7 +129,7 @@ func (s Sampler) Packets() (n uint64, err error) {
 	return n, nil
 }
 
-// InheritPinned goes on from the samples that are pinned in a folder, if there are.
+// InheritPinned continues from samples pinned in a folder, if any.
 func (s Sampler) InheritPinned(folder string) error {
 	if !s.On() {
 		return nil
@@ -142,7 +142,7 @@ func (s Sampler) InheritPinned(folder string) error {
 	return s.Inherit(before)
 }
 
-// Pinned opens the samples that are pinned in a folder; the zero value where there are none.
+// Pinned opens the samples pinned in a folder; the zero value without any.
 func Pinned(folder string) (Sampler, error) {
 	all := map[string]*ebpf.Map{}
 	for _, name := range Names() {
@@ -159,14 +159,14 @@ func Pinned(folder string) (Sampler, error) {
 	return Of(all), nil
 }
 
-// Close lets go of the maps of [Pinned].
+// Close releases the maps of [Pinned].
 func (s Sampler) Close() {
 	for _, m := range s.By() {
 		_ = m.Close()
 	}
 }
 
-// Inherit goes on from the samples of another data plane's places.
+// Inherit continues from the samples of another data plane.
 func (s Sampler) Inherit(from Sampler) error {
 	if !s.On() || !from.On() {
 		return nil

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where packets go, of a few of them: a packet's destination takes the place of a random other one.
+ * Samples destinations of packets: a sampled destination replaces a random older one.
  *
- *     packet --> a random number: 1 of mask + 1 --> a random place of sample_places
+ *     packet --> a random number: 1 of mask + 1 --> a random slot of sample_places
  *
- * So the places are at every moment a random sample of the packets before, of which older ones
- * become fewer: half of them are of the last 0.7 * places * (mask + 1) packets. There is nothing to
- * overflow, to lock or to read in time. Two processors that write one place at once may leave an
- * address there of which half is another's.
+ * The slots always hold a random sample of the former packets, with fewer of the older ones: half
+ * of them are from the last 0.7 * slots * (mask + 1) packets. Nothing overflows, locks or must be
+ * read in time. Two CPUs that write one slot at once may mix the halves of two addresses.
  */
 #ifndef WEIR_OFFLOAD_SAMPLE_H
 #define WEIR_OFFLOAD_SAMPLE_H
@@ -20,21 +19,21 @@ enum sample_bounds {
 
 /* A destination: of IPv4 as ::ffff:a.b.c.d; all zero for none. */
 struct sample_place {
-	__u32 word[4]; /* in the order of the network */
+	__u32 word[4]; /* network byte order */
 };
 
-/* One entry: how many packets are taken, and what a choice by them has come to. */
+/* One entry: sampling rate, and the result of the last selection. */
 struct sample_state {
-	__u64 mask;    /* of 16 bits; one of mask + 1 packets is taken */
-	__u64 budget;  /* prefixes that the table may have */
-	__u64 rules;   /* that it has, before they are aggregated */
-	__u64 routes;  /* that could be chosen */
+	__u64 mask;    /* 16 bits; one of mask + 1 packets is sampled */
+	__u64 budget;  /* maximum number of prefixes of the table */
+	__u64 rules;   /* prefixes of the table, before aggregation */
+	__u64 routes;  /* candidates */
 	__u64 chosen;
-	__u64 traffic; /* packets that the choice was made by */
-	__u64 carried; /* of them to routes that are chosen */
+	__u64 traffic; /* packets counted for the selection */
+	__u64 carried; /* counted packets to selected routes */
 };
 
-/* Whether any packet is taken; set when it is loaded. */
+/* Set before loading if packets are sampled. */
 const volatile __u32 sample_on = 0;
 
 struct {
@@ -53,7 +52,7 @@ struct {
 	__type(value, struct sample_state);
 } sample_facts SEC(".maps");
 
-/* Packets that could have been taken. */
+/* All packets seen. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -61,7 +60,7 @@ struct {
 	__type(value, __u64);
 } sample_seen SEC(".maps");
 
-/* The place that a packet's destination is to take; 0 for most. */
+/* Returns the slot for a packet's destination; 0 for packets that are not sampled. */
 static __always_inline struct sample_place *sample(void)
 {
 	__u32 zero = 0, random, at;

@@ -14,7 +14,7 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// taker is the program alone.
+// taker is the sampling program alone.
 func taker(t *testing.T, on bool) (*sampleObjects, Sampler) {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -33,7 +33,7 @@ func taker(t *testing.T, on bool) (*sampleObjects, Sampler) {
 	return o, Sampler{Maps{o.SamplePlaces, o.SampleFacts, o.SampleSeen}}
 }
 
-// pass has packets to an address pass.
+// pass runs the program on packets to an address.
 func pass(t *testing.T, o *sampleObjects, to netip.Addr, packets uint32) {
 	t.Helper()
 	frame := make([]byte, 64)
@@ -49,8 +49,8 @@ func pass(t *testing.T, o *sampleObjects, to netip.Addr, packets uint32) {
 	}
 }
 
-// Of a stream that does not change, the places hold each destination in proportion, and of an old
-// one as much as its age leaves.
+// The slots hold each destination of a constant stream in proportion, and old destinations as much
+// as their age leaves.
 func TestSamplesAreInProportionAndForget(t *testing.T) {
 	o, s := taker(t, true)
 	one, other := netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("2001:db8::7")
@@ -61,10 +61,10 @@ func TestSamplesAreInProportionAndForget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A place is left alone by m packets with probability (1 - 1/n)^m.
+	// A slot keeps its value after m packets with probability (1 - 1/n)^m.
 	left := math.Exp(-packets / 10 / n)
 	filled := 1 - math.Exp(-packets/n)
-	// Places are all but independent: less than 2 % are empty, six standard deviations are 770.
+	// Slots are almost independent: less than 2 % are empty, six standard deviations are 770.
 	for a, want := range map[netip.Addr]float64{one: n * (1 - left), other: n * filled * left} {
 		if got := float64(counts[a]); math.Abs(got-want) > 770 {
 			t.Errorf("%s has %g places, want %.0f within 770", a, got, want)
@@ -75,13 +75,13 @@ func TestSamplesAreInProportionAndForget(t *testing.T) {
 	}
 }
 
-// One of mask + 1 packets is taken, and the mask follows how many pass.
+// One of mask + 1 packets is sampled, and the mask follows the packet rate.
 func TestTheMaskFollowsTheTraffic(t *testing.T) {
 	o, s := taker(t, true)
 	to := netip.MustParseAddr("198.51.100.7")
 	const packets = 1 << 22
 	want := plan.Chosen{Budget: 10, Rules: 9, Routes: 8, Chosen: 7, Traffic: 6, Carried: 5}
-	if err := s.Tell(want, packets); err != nil {
+	if err := s.Record(want, packets); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Choice()
@@ -93,8 +93,8 @@ func TestTheMaskFollowsTheTraffic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 2^22 packets are 64 times the places: of 2^7 packets one is taken, so that half of e^-0.5 are
-	// left empty. Six standard deviations are 770.
+	// 2^22 packets are 64 times the slots: one of 2^7 packets is sampled, so half of e^-0.5 are
+	// empty. Six standard deviations are 770.
 	n := float64(sampleSampleBoundsSAMPLE_PLACES)
 	if filled := n * (1 - math.Exp(-0.5)); math.Abs(float64(counts[to])-filled) > 770 {
 		t.Errorf("%d places are filled, want %.0f", counts[to], filled)
@@ -111,7 +111,7 @@ func TestTheMaskFollowsTheTraffic(t *testing.T) {
 	}
 }
 
-// Without a budget nothing is taken, and there is nothing to take it.
+// Without a budget nothing is sampled, and the program has no code for it.
 func TestNothingIsSampledUnasked(t *testing.T) {
 	o, s := taker(t, false)
 	pass(t, o, netip.MustParseAddr("198.51.100.7"), 1000)

@@ -11,15 +11,15 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Difference is an address that a fast path treats as the kernel would not.
+// Difference is an address with different treatments by the fast path and the kernel.
 type Difference struct {
 	Address netip.Addr
 	Fate    Fate
-	Kernel  []Way // nil: the CPU decides
-	Fast    []Way // nil: it is left to the CPU
+	Kernel  []Way // nil for the CPU
+	Fast    []Way // nil for the CPU
 }
 
-// Harmful says whether packets go astray: what is left to the CPU is only slow.
+// Harmful reports whether packets go astray. Packets left to the CPU are only slower.
 func (d Difference) Harmful() bool { return d.Fast != nil }
 
 func (d Difference) String() string {
@@ -40,16 +40,15 @@ func words(all []Way) string {
 	return text
 }
 
-// Fast is what a fast path does with packets to an address: the ways that it may take, or nil for
-// the CPU.
+// Fast returns the ways of a fast path for an address; nil for the CPU.
 type Fast func(netip.Addr) []Way
 
-// Expect says what of the kernel's ways a fast path should take; nil for the CPU.
+// Expect reduces the kernel's ways to those that a fast path should use; nil for the CPU.
 type Expect func(netip.Addr, []Way) []Way
 
-// Check compares a fast path with the kernel at every address given. It returns what differs, at
-// most a number of them, how many addresses were looked at, and how many of them the fast path
-// forwards. partly says that it may leave to the CPU whatever it likes.
+// Check compares a fast path with the kernel at every given address. It returns at most a number of
+// differences, the number of checked addresses, and the number that the fast path forwards. With
+// partly the fast path may leave any address to the CPU.
 func (f *FIB) Check(addresses iter.Seq[netip.Addr], fast Fast, expect Expect, partly bool, most int) (found []Difference, looked, forwarded int) {
 	for a := range addresses {
 		looked++
@@ -71,8 +70,8 @@ func (f *FIB) Check(addresses iter.Seq[netip.Addr], fast Fast, expect Expect, pa
 	return found, looked, forwarded
 }
 
-// Boundaries are the addresses at which decisions can change: the first and the last of every
-// prefix, and those next to them.
+// Boundaries returns the addresses at which decisions can change: first and last of every prefix,
+// and those next to them.
 func Boundaries(prefixes iter.Seq[netip.Prefix]) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		for p := range prefixes {
@@ -86,7 +85,7 @@ func Boundaries(prefixes iter.Seq[netip.Prefix]) iter.Seq[netip.Addr] {
 	}
 }
 
-// Last is the last address of a prefix.
+// Last returns the last address of a prefix.
 func Last(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for i := p.Bits(); i < 8*len(b); i++ {
@@ -96,7 +95,7 @@ func Last(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// Prefixes are all that a state speaks of: of routes, own addresses, and neighbours.
+// Prefixes returns all prefixes of routes and neighbours of a state.
 func Prefixes(s *state.State) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		for _, table := range s.Tables {

@@ -6,17 +6,17 @@ import (
 	"net/netip"
 )
 
-// Scope is what a policy leaves to a fast path, said once more and independently of the planner.
+// Scope is a policy, decoded independently of the planner.
 type Scope struct {
 	Outputs    map[int]bool
 	Except     []netip.Prefix
-	Table      uint32 // 0 is all
-	Split      bool   // several ways are offloaded
-	Most       int    // ways
+	Table      uint32 // 0 for all
+	Split      bool   // multipath routes are offloaded
+	Most       int    // maximum number of ways
 	IPv4, IPv6 bool
 }
 
-// Expect is what a fast path should do within the scope.
+// Expect returns the expected fast path within a scope.
 func (f *FIB) Expect(s Scope) Expect {
 	return func(a netip.Addr, ways []Way) []Way {
 		if ways == nil || special(a) || a.Is4() && !s.IPv4 || a.Is6() && !s.IPv6 {
@@ -44,7 +44,7 @@ func (f *FIB) Expect(s Scope) Expect {
 	}
 }
 
-// special are addresses that routers do not simply forward to.
+// special reports whether routers never simply forward to an address.
 func special(a netip.Addr) bool {
 	if a.IsMulticast() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() {
 		return true
@@ -59,6 +59,6 @@ func special(a netip.Addr) bool {
 			return false
 		}
 	}
-	// ::/96 and ::ffff:0:0/96 stand for IPv4 addresses.
+	// ::/96 and ::ffff:0:0/96 represent IPv4 addresses.
 	return b[10] == b[11] && (b[10] == 0 || b[10] == 0xff)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulate decides what the kernel would do with a packet, from the state of a router alone
-// and in the plainest way there is: rule by rule, table by table, length by length. It shares
-// nothing with the planner, so that it can judge it.
+// Package simulate computes the kernel's treatment of a packet from the state of a router, in the
+// plainest way: rule by rule, table by table, length by length. It shares no code with the planner,
+// which it verifies.
 package simulate
 
 import (
@@ -13,26 +13,26 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Fate is what the kernel does with packets to an address.
+// Fate is the kernel's treatment of packets to an address.
 type Fate struct {
-	// Local says that they are not forwarded, or not by a unicast route.
+	// Local reports packets that the kernel does not forward, or not by a unicast route.
 	Local bool
-	// To is the prefix that matched, in Table; the zero value where none did.
+	// To is the matching prefix in Table; the zero value without one.
 	To    netip.Prefix
 	Table uint32
 	Hops  []state.Hop
 	MTU   int // of the route
-	// Uncertain says that the kernel decides by more than the destination.
+	// Uncertain is the criterion beside the destination that the kernel uses, if any.
 	Uncertain string
 }
 
-// FIB answers for one state. It is safe for concurrent use.
+// FIB looks addresses up in one state. It is safe for concurrent use.
 type FIB struct {
 	state   *state.State
-	lengths map[uint32]*[2][]int // of each table and family, the longest first
+	lengths map[uint32]*[2][]int // by table and family, in descending order
 }
 
-// New prepares the state, which must not change afterwards.
+// New returns a FIB of a state, which must not change afterwards.
 func New(s *state.State) *FIB {
 	f := &FIB{s, map[uint32]*[2][]int{}}
 	for number, table := range s.Tables {
@@ -60,7 +60,7 @@ func family(a netip.Addr) int {
 	return 1
 }
 
-// Fate looks an address up.
+// Fate looks up an address.
 func (f *FIB) Fate(a netip.Addr) Fate {
 	for _, r := range f.state.Rules {
 		if r.IPv6 != a.Is6() || r.Out != "" || r.In == "lo" || r.Other == "l3mdev" {
@@ -102,7 +102,7 @@ func (f *FIB) table(number uint32, a netip.Addr) (Fate, bool) {
 	return Fate{}, false
 }
 
-// Way is where a packet leaves, and how.
+// Way is a possible output of a packet.
 type Way struct {
 	Link     int
 	Src, Dst state.MAC
@@ -110,8 +110,8 @@ type Way struct {
 	MTU      int
 }
 
-// Ways are what the kernel may do with packets to an address that it forwards at once; nil where
-// it has to do more than that, or does not forward.
+// Ways returns the kernel's possible outputs for an address that it forwards without further work;
+// nil for others.
 func (f *FIB) Ways(a netip.Addr) []Way {
 	fate := f.Fate(a)
 	if fate.Local || fate.Uncertain != "" || len(fate.Hops) == 0 {

@@ -79,8 +79,7 @@ func TestMistakesOfAFileAreNamed(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, reading ends without a panic, and what was read can be written and read
-// again.
+// For any file, Read returns without a panic, and its state survives Write and Read.
 func FuzzRead(f *testing.F) {
 	var b bytes.Buffer
 	if err := sample().Write(&b); err != nil {

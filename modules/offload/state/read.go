@@ -14,14 +14,14 @@ import (
 	"weir/internal/fault"
 )
 
-// Bounds of a file, which may be a stranger's.
+// Bounds of a file, which may be hostile.
 const (
 	maxRoutes = 16 << 20
 	maxLine   = 1 << 20
 	maxGroups = 1 << 20
 )
 
-// Read reads a state's file. Its errors are faults of status Usage that name the line.
+// Read reads a state file. Its errors are faults of status Usage that name the line.
 func Read(from io.Reader, name string) (*State, error) {
 	p := &parser{State: New(), groups: map[int]Group{0: 0}}
 	scanner := bufio.NewScanner(from)
@@ -53,10 +53,10 @@ func Read(from io.Reader, name string) (*State, error) {
 	return p.State, nil
 }
 
-// parser is a state as far as it was read.
+// parser holds the state read so far.
 type parser struct {
 	*State
-	groups map[int]Group // numbers of the file to those of the state
+	groups map[int]Group // by number in the file
 	table  uint32
 	routes int
 	begun  bool
@@ -92,15 +92,15 @@ func (p *parser) line(text string) error {
 	case "route":
 		p.route()
 	default:
-		return fmt.Errorf("%q is no kind of object", kind)
+		return fmt.Errorf("%q is not a kind of object", kind)
 	}
 	if p.err == nil && len(p.words) > 0 {
-		p.err = fmt.Errorf("%s: %q is too much", kind, p.words[0])
+		p.err = fmt.Errorf("%s: unexpected word %q", kind, p.words[0])
 	}
 	return p.err
 }
 
-// next takes the next word.
+// next returns the next word.
 func (p *parser) next() (word string) {
 	if len(p.words) == 0 {
 		p.fail("the line ends too early")
@@ -121,7 +121,7 @@ func (p *parser) int() int {
 	word := p.next()
 	n, err := strconv.ParseUint(word, 10, 32)
 	if err != nil {
-		p.fail("%q is no number from 0 to 4294967295", word)
+		p.fail("%q is not a number from 0 to 4294967295", word)
 	}
 	return int(n)
 }
@@ -141,7 +141,7 @@ func (p *parser) name() string {
 	word := p.next()
 	name, err := strconv.Unquote(word)
 	if err != nil {
-		p.fail("%q is no name in quotes", word)
+		p.fail("%q is not a name in quotes", word)
 	}
 	return name
 }
@@ -165,18 +165,18 @@ func (p *parser) prefix() netip.Prefix {
 func (p *parser) mac() (m MAC) {
 	word := p.next()
 	if _, err := fmt.Sscanf(word, "%02x:%02x:%02x:%02x:%02x:%02x", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5]); err != nil {
-		p.fail("%q is no link-layer address", word)
+		p.fail("%q is not a link-layer address", word)
 	}
 	return m
 }
 
-// each calls f for every word that is left until it knows none.
+// each calls f for every remaining word, up to an unknown one.
 func (p *parser) each(f map[string]func()) {
 	for len(p.words) > 0 {
 		word := p.next()
 		read, known := f[word]
 		if !known {
-			p.fail("%q is not known here", word)
+			p.fail("unknown word %q", word)
 			return
 		}
 		read()
@@ -258,7 +258,7 @@ func (p *parser) route() {
 			number := p.int()
 			group, known := p.groups[number]
 			if !known {
-				p.fail("group %d is not told before", number)
+				p.fail("no line before defines group %d", number)
 			}
 			r.Group = group
 		case "type":
@@ -272,7 +272,7 @@ func (p *parser) route() {
 		case "several":
 			r.Several = p.bool()
 		default:
-			p.fail("%q is not known of a route", word)
+			p.fail("unknown word %q of a route", word)
 		}
 	}
 	if p.routes++; p.routes > maxRoutes {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state models what a Linux router forwards by: links, addresses, neighbours, routing
-// tables and rules. It is pure, and has a file form, so that a router can be studied elsewhere.
+// Package state models the forwarding state of a Linux router: links, addresses, neighbours,
+// routing tables and rules. It is pure and has a file form, so that a router can be studied
+// elsewhere.
 //
-// What bites: a State is not safe for concurrent use, and routes name their hops by a number
-// ([Group]) that means something in their State alone.
+// Pitfalls: a State is not safe for concurrent use. A [Group] number is valid in its own State
+// only.
 package state
 
 import (
@@ -14,7 +15,7 @@ import (
 	"strings"
 )
 
-// Types of routes (RTN_*); all others than Unicast are the CPU's.
+// Route types (RTN_*). Only Unicast routes are offloaded.
 const (
 	Unicast   uint8 = 1
 	Local     uint8 = 2
@@ -23,7 +24,7 @@ const (
 	Throw     uint8 = 9
 )
 
-// Tables that every kernel has.
+// Predefined tables.
 const (
 	DefaultTable uint32 = 253
 	MainTable    uint32 = 254
@@ -46,27 +47,27 @@ type Link struct {
 	MTU    int
 	MTU6   int // of IPv6; 0 without
 	Up     bool
-	Lower  bool // it has a carrier
+	Lower  bool // has a carrier
 	Master int  // index of its bond, bridge or VRF; 0 for none
 	Parent int  // index of the device below; 0 for none
 	VLAN   int  // of kind vlan
 	// Protocol is the EtherType of a vlan's tag.
 	Protocol  int
-	Elsewhere bool // Parent is of another namespace
+	Elsewhere bool // Parent is in another namespace
 	Ethernet  bool
 	Loopback  bool
 	Forward4  bool
-	RPFilter  int // of the device alone; see [Host]
+	RPFilter  int // of the device; see [Host]
 }
 
-// Host are settings of the whole namespace.
+// Host holds settings of the whole namespace.
 type Host struct {
 	Forward6  bool // net.ipv6.conf.all.forwarding
-	RPFilter  int  // net.ipv4.conf.all.rp_filter; the larger of it and the link's counts
+	RPFilter  int  // net.ipv4.conf.all.rp_filter; the kernel uses the maximum of it and the link's
 	MultiHash int  // net.ipv4.fib_multipath_hash_policy
 }
 
-// Address is one of the router's own.
+// Address is an address of the router.
 type Address struct {
 	Link int
 	At   netip.Prefix // with the address's own bits
@@ -78,17 +79,17 @@ type Where struct {
 	At   netip.Addr
 }
 
-// Neighbor is what is known of it.
+// Neighbor is an entry of the neighbour table.
 type Neighbor struct {
 	MAC   MAC
-	Valid bool // the kernel sends to it without asking first
-	Stale bool // the kernel would ask, beside, whether it is still there
+	Valid bool // the kernel sends to it without resolution
+	Stale bool // the kernel sends and also confirms it
 }
 
-// Hop is one way of a route.
+// Hop is a next hop of a route.
 type Hop struct {
 	Link   int
-	Via    netip.Addr // the zero value where the destination itself is on the link
+	Via    netip.Addr // the zero value if the destination is on the link
 	Weight int
 	Dead   bool
 	Encap  bool
@@ -97,59 +98,58 @@ type Hop struct {
 // Group numbers a set of hops. 0 has none.
 type Group int32
 
-// Route is what a table says of a prefix. Of several of one prefix the least metric counts.
+// Route is a route of a prefix. The kernel prefers the lowest metric.
 type Route struct {
 	Type   uint8
 	TOS    uint8
 	Metric uint32
 	MTU    int
 	Group  Group
-	// Several says that the hops are those of routes that are no multipath route: the kernel takes
-	// one of them, and may change its mind. IPv6 has such.
+	// Several reports separate routes with one metric, not a multipath route (IPv6). The kernel
+	// uses one of them, and may change it.
 	Several bool
 }
 
-// Entry are the routes of one prefix in one table. It is in the order in which the kernel tries
-// them.
+// Entry holds the routes of one prefix in one table, in the order of the kernel.
 type Entry struct {
 	Best Route
 	More []Route
 }
 
-// Table is one routing table, of both families.
+// Table is one routing table of both families.
 type Table map[netip.Prefix]Entry
 
 // Rule is one step of policy routing.
 type Rule struct {
 	IPv6     bool
 	Priority uint32
-	Action   uint8 // 1 looks into the table
+	Action   uint8 // 1 looks the destination up in the table
 	Table    uint32
 	From, To netip.Prefix
 	In, Out  string
-	// Suppress is the length up to which a match does not count; -1 for none.
+	// Suppress is suppress_prefixlength: matches up to this length are ignored; -1 for none.
 	Suppress int
 	Inverted bool
-	Other    string // what else it matches on
+	Other    string // another criterion
 }
 
-// Lookup is the action that looks into a table.
+// Lookup is the rule action that looks the destination up in a table.
 const Lookup uint8 = 1
 
-// State is a router's.
+// State is the forwarding state of a router.
 type State struct {
 	Host      Host
 	Links     map[int]Link
 	Addresses map[Address]bool
 	Neighbors map[Where]Neighbor
 	Tables    map[uint32]Table
-	Rules     []Rule // in the order in which the kernel asks them, each family for itself
+	Rules     []Rule // in the kernel's order within each family
 
 	groups [][]Hop
 	number map[string]Group
 }
 
-// New is an empty one.
+// New returns an empty state.
 func New() *State {
 	return &State{Links: map[int]Link{}, Addresses: map[Address]bool{}, Neighbors: map[Where]Neighbor{}, Tables: map[uint32]Table{},
 		groups: make([][]Hop, 1), number: map[string]Group{}}
@@ -191,7 +191,7 @@ func flags(h Hop) (b byte) {
 	return b
 }
 
-// Hops are those of a group. They are not to be changed.
+// Hops returns the hops of a group. They must not be changed.
 func (s *State) Hops(g Group) []Hop {
 	if int(g) >= len(s.groups) {
 		return nil
@@ -199,10 +199,10 @@ func (s *State) Hops(g Group) []Hop {
 	return s.groups[g]
 }
 
-// Groups is one more than the largest number of a group.
+// Groups returns one more than the largest group number.
 func (s *State) Groups() int { return len(s.groups) }
 
-// Put adds a route, or changes the one of the same prefix, metric and TOS.
+// Put adds a route, or replaces the route of the same prefix, metric and TOS.
 func (s *State) Put(table uint32, to netip.Prefix, r Route) {
 	t := s.Tables[table]
 	if t == nil {
@@ -227,7 +227,7 @@ func (s *State) Put(table uint32, to netip.Prefix, r Route) {
 	t[to] = e
 }
 
-// compare is the kernel's order: a route for a type of service before one for all, then the metric.
+// compare is the kernel's order: routes with a type of service first, then the metric.
 func (r Route) compare(other Route) int {
 	if r.TOS != other.TOS {
 		return int(other.TOS) - int(r.TOS)
@@ -243,7 +243,7 @@ func (r Route) compare(other Route) int {
 
 func (r Route) same(other Route) bool { return r.Metric == other.Metric && r.TOS == other.TOS }
 
-// Get finds the route of a prefix with a metric and type of service.
+// Get returns the route of a prefix with a metric and type of service.
 func (s *State) Get(table uint32, to netip.Prefix, metric uint32, tos uint8) (Route, bool) {
 	e, there := s.Tables[table][to]
 	if !there {
@@ -257,7 +257,7 @@ func (s *State) Get(table uint32, to netip.Prefix, metric uint32, tos uint8) (Ro
 	return Route{}, false
 }
 
-// Drop takes the route of a prefix with a metric and type of service away.
+// Drop removes the route of a prefix with a metric and type of service.
 func (s *State) Drop(table uint32, to netip.Prefix, metric uint32, tos uint8) {
 	t := s.Tables[table]
 	e, there := t[to]
@@ -275,7 +275,7 @@ func (s *State) Drop(table uint32, to netip.Prefix, metric uint32, tos uint8) {
 	}
 }
 
-// SortRules puts them into the order in which the kernel asks them.
+// SortRules sorts the rules in the kernel's order.
 func (s *State) SortRules() {
 	slices.SortStableFunc(s.Rules, func(a, b Rule) int { return int(int64(a.Priority) - int64(b.Priority)) })
 }
@@ -290,7 +290,7 @@ func (s *State) Find(name string) (Link, bool) {
 	return Link{}, false
 }
 
-// Count is how many routes there are in all tables.
+// Count returns the number of routes in all tables.
 func (s *State) Count() (n int) {
 	for _, t := range s.Tables {
 		for _, e := range t {
@@ -300,7 +300,7 @@ func (s *State) Count() (n int) {
 	return n
 }
 
-// Words describes hops for people: "via 192.0.2.1 dev eth0".
+// Words describes hops: "via 192.0.2.1 dev eth0".
 func (s *State) Words(g Group) string {
 	var all []string
 	for _, h := range s.Hops(g) {

@@ -13,11 +13,11 @@ import (
 	"strconv"
 )
 
-// Header is the first line of a state's file.
+// Header is the first line of a state file.
 const Header = "weir-offload-state/1"
 
-// Write writes the state's file: a line an object, words and their values, in an order that is the
-// same for the same state. docs/formats/offload.md describes it.
+// Write writes the state file, one object per line. Equal states have equal files.
+// docs/formats/offload.md describes the format.
 func (s *State) Write(to io.Writer) error {
 	w := bufio.NewWriterSize(to, 1<<16)
 	fmt.Fprintf(w, "%s\nhost forward6 %t rp_filter %d multipath_hash %d\n", Header, s.Host.Forward6, s.Host.RPFilter, s.Host.MultiHash)
@@ -52,7 +52,7 @@ func (s *State) Write(to io.Writer) error {
 	return nil
 }
 
-// quote keeps a name one word.
+// quote makes a name one word.
 func quote(name string) string { return strconv.Quote(name) }
 
 func writeLink(w *bufio.Writer, l Link) {
@@ -139,7 +139,7 @@ func writeTable(w *bufio.Writer, number uint32, t Table) {
 			if r.Several {
 				line = append(line, " several true"...)
 			}
-			_, _ = w.Write(append(line, '\n')) // Flush tells the error
+			_, _ = w.Write(append(line, '\n')) // Flush returns the error
 		}
 	}
 }

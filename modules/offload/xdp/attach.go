@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// program loads the program of one port.
+// program loads the program of a port.
 func (t *Table) program(index int) (*ebpf.Program, error) {
 	if p := t.programs[index]; p != nil {
 		return p, nil
@@ -39,9 +39,8 @@ func (t *Table) program(index int) (*ebpf.Program, error) {
 	return programs.FastForward, nil
 }
 
-// Attach puts the program at a port, in the driver if that can, and takes the place of what
-// an earlier table has there, without a frame in between. driver says whether it runs in the
-// driver.
+// Attach attaches the program to a port, in the driver if it supports XDP. It replaces the program
+// of an earlier table atomically. driver reports driver mode.
 func (t *Table) Attach(index int, before link.Link) (attached link.Link, driver bool, err error) {
 	p, err := t.program(index)
 	if err != nil {

@@ -46,7 +46,7 @@ func (backend) Install(t testing.TB, router *netns.Namespace, p *plan.Planner) f
 	}
 }
 
-// What XDP forwards is what the kernel would send, octet by octet, and nothing is lost.
+// XDP forwards as the kernel does, byte by byte, without loss.
 func TestXDPForwardsAsTheKernelDoes(t *testing.T) {
 	testutil.Need(t, "XDP on veth", probe.XDPNative())
 	conformance.Run(t, backend{}, conformance.Limits{})

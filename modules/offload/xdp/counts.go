@@ -14,7 +14,7 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// Count is of packets, and octets of their frames as they came.
+// Count counts packets and the bytes of their received frames.
 type Count struct{ Packets, Octets uint64 }
 
 func (c *Count) add(all []fastFastCount) {
@@ -23,16 +23,16 @@ func (c *Count) add(all []fastFastCount) {
 	c.Octets += sum.Octets
 }
 
-// Counts are what the programs have done.
+// Counts holds the counters of the programs.
 type Counts struct {
 	Forwarded Count
 	Left      [fastFastReasonFAST_REASONS]Count // to the CPU
 }
 
-// Reasons names why packets were left to the CPU, in the order of Counts.Left.
+// Reasons names the reasons for leaving packets to the CPU, in the order of Counts.Left.
 var Reasons = [fastFastReasonFAST_REASONS]string{"other", "expired", "header", "ttl", "source", "route", "mtu", "same_link", "checksum"}
 
-// Counts reads them.
+// Counts reads the counters.
 func (t *Table) Counts() (Counts, error) {
 	return readCounts(t.objects.FastForwarded, t.objects.FastLeft)
 }
@@ -52,8 +52,7 @@ func readCounts(forwarded, left *ebpf.Map) (c Counts, err error) {
 	return c, nil
 }
 
-// inherit counts on from the tables that this one takes the place of: what they have counted is
-// written where no program counts.
+// inherit adds the counters of replaced tables, in entries that no program increments.
 func (t *Table) inherit(folder string, names []string) error {
 	var sum Counts
 	for _, name := range names {
@@ -62,7 +61,7 @@ func (t *Table) inherit(folder string, names []string) error {
 		}
 		before, err := countsIn(filepath.Join(folder, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a crash while it was pinned
+			continue // a crash during pinning
 		}
 		if err != nil {
 			return err
@@ -87,7 +86,7 @@ func (t *Table) inherit(folder string, names []string) error {
 	return err
 }
 
-// countsIn reads the counters that are pinned in a folder.
+// countsIn reads the counters pinned in a folder.
 func countsIn(folder string) (c Counts, err error) {
 	var maps [2]*ebpf.Map
 	for i, name := range []string{"forwarded", "left"} {
@@ -99,7 +98,7 @@ func countsIn(folder string) (c Counts, err error) {
 	return readCounts(maps[0], maps[1])
 }
 
-// Of is what was forwarded by one decision.
+// Of returns the forwarded packets of a decision.
 func (t *Table) Of(d plan.Decision) (c Count, err error) {
 	var each []fastFastCount
 	if err := t.objects.FastForwarded.Lookup(uint32(d), &each); err != nil {
@@ -109,5 +108,5 @@ func (t *Table) Of(d plan.Decision) (c Count, err error) {
 	return c, nil
 }
 
-// Blocks is the map of the table's tree, for programs that measure lookups.
+// Blocks returns the map of the tree, for benchmarks of lookups.
 func (t *Table) Blocks() *ebpf.Map { return t.objects.FastBlocks }

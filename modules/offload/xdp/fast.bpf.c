@@ -2,16 +2,16 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Forwards packets as the kernel would, or leaves them to it.
+ * Forwards packets as the kernel does, or leaves them to the kernel.
  *
  *     frame --> link (port, tag) --> header --> source --> decision of the destination --> hop
  *                  |                   |          |              |                          |
  *                  +-------------------+----------+----- CPU ----+--------------------------+
  *
- * Nothing is dropped here: whatever is not plainly to be forwarded goes on to the kernel unchanged,
- * which answers, counts or drops it. A frame is changed only after the last such question.
+ * Nothing is dropped here. Uncertain packets reach the kernel unchanged, which answers, counts or
+ * drops them. A frame is changed only after the last check.
  *
- * The table is the kernel's only as long as somebody keeps it in step: fast_lease is until when.
+ * The table is valid until the end of fast_lease, renewed by the follower of the kernel's routing.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -29,7 +29,7 @@
 
 char fast_license[] SEC("license") = "Dual BSD/GPL";
 
-/* Used here, so that BTF has the types. */
+/* Used here for the types in BTF. */
 const volatile enum fast_bounds fast_bound = FAST_PORTS;
 const volatile enum fast_flags fast_flag = FAST_IPV4;
 const volatile enum fast_reason fast_why = FAST_OTHER;
@@ -44,7 +44,7 @@ struct tag {
 	__be16 proto;
 };
 
-/* Packets of test runs come by lo, which has no program: they are not counted. */
+/* Test runs have lo as input device: they are not counted. */
 static __always_inline int counts(const struct packet *p)
 {
 	const __u32 loopback = 1;
@@ -68,7 +68,7 @@ static __always_inline int same_address(const __u8 *a, const __u8 *b)
 	return *(const __u32 *)a == *(const __u32 *)b && *(const __u16 *)(a + 4) == *(const __u16 *)(b + 4);
 }
 
-/* The sum that RFC 1071 has of a header of 20 octets: 0xffff if it is right. */
+/* RFC 1071 sum of a header of 20 bytes: 0xffff if correct. */
 static __always_inline __u16 sum20(const struct iphdr *ip)
 {
 	const __u32 *w = (const __u32 *)ip;
@@ -89,12 +89,11 @@ static __always_inline int is_own(__be32 address)
 	return b && (*b >> (bit & 63) & 1);
 }
 
-/* Room for the hop's link layer before the packet, and no more behind it than it has. */
+/* Makes space for the hop's link layer, and removes padding. */
 static __always_inline int resize(struct packet *p, const struct fast_hop *h)
 {
 	int grow = (h->vlan ? 4 : 0) - (p->vlan ? 4 : 0), surplus = p->frame - p->header - p->size;
 
-	/* What follows the packet is padding, which the kernel takes away. */
 	if (surplus > 0 && bpf_xdp_adjust_tail(p->ctx, -surplus))
 		return -1;
 	if (grow && bpf_xdp_adjust_head(p->ctx, -grow))
@@ -159,12 +158,12 @@ static __always_inline int forward4(struct packet *p, const struct fast_input *i
 	if (!h)
 		return leave(p, reason);
 	if (resize(p, h))
-		return leave(p, FAST_OTHER); /* no room for a tag */
+		return leave(p, FAST_OTHER); /* no space for a tag */
 	ip = p->data + (h->vlan ? 18 : 14);
 	if ((void *)(ip + 1) > p->end)
-		return XDP_DROP; /* cannot be: it was there before */
+		return XDP_DROP; /* unreachable: the verifier needs it */
 	readdress(p->data, h, bpf_htons(ETH_P_IP));
-	/* RFC 1624, as the kernel does it. */
+	/* RFC 1624, as in the kernel. */
 	check = ip->check + bpf_htons(0x0100);
 	ip->check = check + (check >= 0xffff);
 	ip->ttl--;
@@ -173,7 +172,7 @@ static __always_inline int forward4(struct packet *p, const struct fast_input *i
 
 static __always_inline int ordinary(__u8 next)
 {
-	/* None of the headers that a router may have to look into, nor what is not assigned. */
+	/* Excludes headers that routers process, and unassigned ones. */
 	return !extension_in(next, EXTENSION_REPEATED) && !extension_signals(next) && next < 253;
 }
 
@@ -195,7 +194,7 @@ static __always_inline int forward6(struct packet *p, const struct fast_input *i
 	const __u8 *source = ip->saddr.s6_addr;
 	const __u32 *s = ip->saddr.s6_addr32, *d = ip->daddr.s6_addr32;
 
-	/* Multicast, of the link, and unspecified, loopback or standing for IPv4. */
+	/* Multicast, link-local, unspecified, loopback and IPv4-mapped. */
 	if (source[0] == 0xff || (source[0] == 0xfe && (source[1] & 0xc0) == 0x80) || !(s[0] | s[1]))
 		return leave(p, FAST_SOURCE);
 	if (sample_on && counts(p))
@@ -208,7 +207,7 @@ static __always_inline int forward6(struct packet *p, const struct fast_input *i
 		return leave(p, FAST_OTHER);
 	ip = p->data + (h->vlan ? 18 : 14);
 	if ((void *)(ip + 1) > p->end)
-		return XDP_DROP; /* cannot be */
+		return XDP_DROP; /* unreachable */
 	readdress(p->data, h, bpf_htons(ETH_P_IPV6));
 	ip->hop_limit--;
 	return send(p, decision, h->port);
@@ -232,7 +231,7 @@ int fast_forward(struct xdp_md *ctx)
 	if (proto == bpf_htons(ETHERTYPE_VLAN)) {
 		p.vlan = bpf_ntohs(tag->id) & VLAN_ID;
 		if (!p.vlan)
-			return leave(&p, FAST_OTHER); /* a priority alone */
+			return leave(&p, FAST_OTHER); /* priority tag */
 		p.header += sizeof(*tag);
 		proto = tag->proto;
 		at += p.vlan;

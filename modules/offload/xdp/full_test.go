@@ -16,8 +16,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// prefixes are those of the gzipped file that WEIR_ROUTES names, one a line, or some that are made
-// up.
+// prefixes returns those of WEIR_ROUTES, a gzipped file with one per line, or generated ones.
 func prefixes(t *testing.T, r *rand.Rand) (all []netip.Prefix) {
 	t.Helper()
 	name := os.Getenv("WEIR_ROUTES")
@@ -46,8 +45,8 @@ func prefixes(t *testing.T, r *rand.Rand) (all []netip.Prefix) {
 	return all
 }
 
-// With a whole table the tree decides as the kernel does, at every boundary address and, of a real
-// one, at a million random ones. WEIR_ROUTES names a real table.
+// With a full table the tree decides as the kernel does, at every boundary address and, for a real
+// table, at a million random ones. WEIR_ROUTES names a real table.
 func TestAWholeTableIsDecidedAsTheKernelDoes(t *testing.T) {
 	r := testutil.Rand(t)
 	s, policy := router()

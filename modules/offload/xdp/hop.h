@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A decision's hop, and whether a packet may go there:
+ * Selects a decision's hop for a packet, and checks the reverse path of its source:
  *
  *     decision --> fast_nexts --> one hop, or one of fast_hops by a hash of the addresses
- *
- * and the same of a source, for the reverse-path filter.
  */
 #ifndef WEIR_OFFLOAD_HOP_H
 #define WEIR_OFFLOAD_HOP_H
@@ -14,16 +12,16 @@
 
 #include "tables.h"
 
-/* The port's own number. */
+/* Number of this port. */
 const volatile __u32 fast_port = 0;
 
 struct packet {
 	struct xdp_md *ctx;
 	void *data, *end;
-	__u32 frame;  /* octets of the whole frame */
+	__u32 frame;  /* bytes of the whole frame */
 	__u16 vlan;   /* 0 without a tag */
-	__u16 header; /* octets before the packet: 14 or 18 */
-	__u32 size;   /* octets of the packet */
+	__u16 header; /* bytes before the packet: 14 or 18 */
+	__u32 size;   /* bytes of the packet */
 };
 
 static __always_inline struct fast_next *next_of(__u32 decision)
@@ -36,7 +34,7 @@ static __always_inline int comes_by(const struct packet *p, const struct fast_ho
 	return h->port == fast_port && h->vlan == p->vlan;
 }
 
-/* Whether the kernel would send to the source by the link that the packet came by. */
+/* Reverse-path filter: the kernel sends to the source through the input link. */
 static __always_inline int believable(const struct packet *p, __u32 decision, __u8 strict)
 {
 	const struct fast_next *n = next_of(decision);
@@ -57,7 +55,7 @@ static __always_inline int believable(const struct packet *p, __u32 decision, __
 	return 0;
 }
 
-/* The one of several hops that a hash below 2^31 stands for. */
+/* Selects a hop by a hash below 2^31. */
 static __always_inline const struct fast_hop *choose(const struct fast_next *n, __u32 hash)
 {
 	for (__u32 i = 0; i < FAST_HOPS && i < n->count; i++) {
@@ -79,7 +77,7 @@ static __always_inline __u32 mix(__u64 x)
 	return (x >> 33) & 0x7fffffff;
 }
 
-/* The hop of a decision; 0 with the reason where the CPU is to see to it. */
+/* Returns the hop of a decision, or 0 with the reason for the CPU. */
 static __always_inline const struct fast_hop *hop_of(const struct packet *p, __u32 decision, __u64 flow, __u32 *reason)
 {
 	const struct fast_next *n = decision ? next_of(decision) : 0;
@@ -94,7 +92,7 @@ static __always_inline const struct fast_hop *hop_of(const struct packet *p, __u
 	*reason = FAST_MTU;
 	if (p->size > h->mtu)
 		return 0;
-	*reason = FAST_SAME; /* the kernel may tell the sender of a shorter way */
+	*reason = FAST_SAME; /* the kernel may send a redirect */
 	return comes_by(p, h) ? 0 : h;
 }
 

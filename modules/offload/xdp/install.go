@@ -29,14 +29,14 @@ const (
 	tablePin = "table-"
 )
 
-// Installed is what an install has done.
+// Installed is the result of an install.
 type Installed struct {
 	*Table
-	Generic []int // ports whose driver has no XDP: the kernel runs the program, slower
+	Generic []int // ports without XDP in the driver, with the slower generic mode
 }
 
-// Install makes the table of a plan and puts it in force, in place of the one that is pinned in the
-// folder, without a frame in between. It outlives the process for as long as its lease.
+// Install creates the table of a plan and activates it in place of the table pinned in the folder,
+// without losing a frame. The table outlives the process until its lease ends.
 func Install(ns *netns.Namespace, folder string, p *plan.Planner, lease time.Duration) (in *Installed, err error) {
 	unlock, err := pins.Lock(folder)
 	if err != nil {
@@ -81,7 +81,7 @@ func Install(ns *netns.Namespace, folder string, p *plan.Planner, lease time.Dur
 	return in, remove(folder, func(name string) bool { return wanted[name] })
 }
 
-// take puts the program at a port: where one of Weir's is already, in its place.
+// take attaches the program to a port, in place of an earlier one of Weir.
 func (t *Table) take(folder string, index int) (driver bool, err error) {
 	path := filepath.Join(folder, portPin+strconv.Itoa(index))
 	before, err := link.LoadPinnedLink(path, nil)
@@ -92,7 +92,7 @@ func (t *Table) take(folder string, index int) (driver bool, err error) {
 			_, driver, err = t.Attach(index, before)
 			return driver, err
 		}
-		_ = os.Remove(path) // of a device that has gone
+		_ = os.Remove(path) // the device is deleted
 	}
 	attached, driver, err := t.Attach(index, nil)
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
@@ -108,7 +108,7 @@ func (t *Table) take(folder string, index int) (driver bool, err error) {
 	return driver, nil
 }
 
-// maps are those that others open, by the names of their pins.
+// maps returns the pinned maps by the names of their pins.
 func (t *Table) maps() map[string]*ebpf.Map {
 	all := map[string]*ebpf.Map{"blocks": t.objects.FastBlocks, "inputs": t.objects.FastInputs, "nexts": t.objects.FastNexts, "hops": t.objects.FastHops,
 		"lease": t.objects.FastLease, "forwarded": t.objects.FastForwarded, "left": t.objects.FastLeft, "ports": t.objects.FastPorts}
@@ -129,14 +129,13 @@ func (t *Table) pin(folder string) error {
 	return nil
 }
 
-// InForce says whether the table is still the one that is pinned: another process may have put one
-// in its place.
+// InForce reports whether the table is still pinned: another process may have replaced it.
 func (t *Table) InForce() bool {
 	_, err := os.Stat(t.folder)
 	return err == nil
 }
 
-// remove takes away pins, links first, but for those to be kept.
+// remove deletes pins except those to keep, links first.
 func remove(folder string, keep func(string) bool) error {
 	names, err := pins.List(folder, portPin, tablePin) // sorted: ports before tables
 	if err != nil {
@@ -145,8 +144,8 @@ func remove(folder string, keep func(string) bool) error {
 	return pins.Remove(folder, slices.DeleteFunc(names, keep)...)
 }
 
-// Remove ends what is pinned in a folder: from then on all packets are the kernel's. released says
-// whether there was anything.
+// Remove deletes the pins in a folder, and with them the fast path. released reports whether there
+// were any.
 func Remove(folder string) (released bool, err error) {
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The longest prefix that matches, as a tree of blocks of 256 entries, one for each value of the
- * next octet:
+ * Longest-prefix match in a tree of blocks of 256 entries, one per value of the next byte:
  *
  *     block a[0] of the family --a[1]--> entry --a[2]--> entry --a[3]--> ...
  *
  * until an entry is a decision.
  *
- * An IPv4 route of up to 16 bits takes one access to memory, of up to 24 bits two. A longer prefix
- * is written over a shorter one in every entry that it covers, so that no lookup goes back. Each
- * entry is written at once: an address has the decision of before a change or that of after.
+ * An IPv4 route of up to 16 bits takes one memory access, of up to 24 bits two. A longer prefix
+ * overwrites a shorter one in all its entries, so no lookup goes back. Entries are written
+ * atomically: an address always has its old or its new decision.
  */
 #ifndef WEIR_OFFLOAD_LOOKUP_H
 #define WEIR_OFFLOAD_LOOKUP_H
 
 #include "fast.h"
 
-/* The tree of both families; its size is set when it is loaded. */
+/* The tree of both families; its size is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

@@ -22,26 +22,26 @@ import (
 	"weir/modules/offload/sample"
 )
 
-// ErrNone says that nothing is pinned.
-var ErrNone = errors.New("no fast path is in force")
+// ErrNone is returned without a pinned table.
+var ErrNone = errors.New("no fast path is active")
 
-// Pinned is a table in force, opened to be looked at.
+// Pinned is an active table, opened for reading.
 type Pinned struct {
 	maps  map[string]*ebpf.Map
 	share map[string]shared
 	tree  *tree
 	pins  string
 	ports map[uint16]int // devices by number
-	// Samples are of the packets that the programs looked up; none where the plan has no budget.
+	// Samples has the sampled destinations; none without a budget.
 	Samples sample.Sampler
 }
 
-// Open opens what is pinned in a folder; [ErrNone] where nothing is.
+// Open opens the table pinned in a folder; [ErrNone] without one.
 func Open(folder string) (p *Pinned, err error) {
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone
 	}
-	unlock, err := pins.Lock(folder) // not in the middle of an install
+	unlock, err := pins.Lock(folder) // excludes an install
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func Open(folder string) (p *Pinned, err error) {
 	for _, name := range []string{"blocks", "inputs", "nexts", "hops", "lease", "forwarded", "left", "ports"} {
 		m, err := ebpf.LoadPinnedMap(filepath.Join(table, name), nil)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, ErrNone // a crash while it was pinned
+			return nil, ErrNone // a crash during pinning
 		}
 		if err != nil {
 			return nil, fmt.Errorf("open the fast path's table: %w", err)
@@ -83,7 +83,7 @@ func Open(folder string) (p *Pinned, err error) {
 	return p, nil
 }
 
-// Close lets go of it.
+// Close releases the maps.
 func (p *Pinned) Close() {
 	for _, m := range p.share {
 		m.close()
@@ -94,16 +94,16 @@ func (p *Pinned) Close() {
 	p.Samples.Close()
 }
 
-// Counts are what the programs have done.
+// Counts reads the counters of the programs.
 func (p *Pinned) Counts() (Counts, error) { return readCounts(p.maps["forwarded"], p.maps["left"]) }
 
-// Lease is how long the table is still believed; below 0 it is no more.
+// Lease returns the rest of the lease; below 0 it has ended.
 func (p *Pinned) Lease() (time.Duration, error) {
 	at, err := pins.Now()
 	return time.Duration(int64(atomic.LoadUint64(&of[uint64](p.share["lease"])[0]) - at)), err
 }
 
-// Memory is that of the table, in octets.
+// Memory returns the bytes of the table.
 func (p *Pinned) Memory() (octets uint64) {
 	for _, m := range p.share {
 		octets += uint64(len(m.octets))
@@ -111,7 +111,7 @@ func (p *Pinned) Memory() (octets uint64) {
 	return octets
 }
 
-// Attached lists the devices that have the program.
+// Attached returns the devices with the program.
 func (p *Pinned) Attached() (all []int, err error) {
 	pinned, err := filepath.Glob(filepath.Join(p.pins, portPin+"*"))
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *Pinned) Attached() (all []int, err error) {
 	return all, nil
 }
 
-// Hops are what the table says of an address: where its packets go; nil for the CPU.
+// Hops returns the table's hops for an address; nil for the CPU.
 func (p *Pinned) Hops(a netip.Addr) (all []plan.Hop) {
 	d := p.tree.lookup(a)
 	nexts := of[fastFastNext](p.share["nexts"])
@@ -156,7 +156,7 @@ func (p *Pinned) Hops(a netip.Addr) (all []plan.Hop) {
 	return all
 }
 
-// Program is the one at a device, for test runs.
+// Program returns the program of a device, for test runs.
 func (p *Pinned) Program(index int) (*ebpf.Program, error) {
 	l, err := link.LoadPinnedLink(filepath.Join(p.pins, portPin+strconv.Itoa(index)), nil)
 	if err != nil {
@@ -173,11 +173,10 @@ func (p *Pinned) Program(index int) (*ebpf.Program, error) {
 	return ebpf.NewProgramFromID(info.Program)
 }
 
-// Ports is how many devices the table is for.
+// Ports returns the number of devices of the table.
 func (p *Pinned) Ports() int { return len(p.ports) }
 
-// Samples opens those of the table that is pinned in a folder; the zero value where there are
-// none.
+// Samples opens the samples of the table pinned in a folder; the zero value without one.
 func Samples(folder string) (sample.Sampler, error) {
 	tables, err := pins.List(folder, tablePin)
 	if err != nil || len(tables) == 0 {

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shared is a map's memory, which the program reads while this process writes. Values begin every
-// eight octets or more.
+// shared is a map's memory, shared with the program. Values are aligned to 8 bytes.
 type shared struct{ octets []byte }
 
 func share(m *ebpf.Map) (shared, error) {
@@ -33,23 +32,22 @@ func (s *shared) close() {
 	}
 }
 
-// of is the memory as values of one type.
+// of returns the memory as values of one type.
 func of[T any](s shared) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(s.octets))), len(s.octets)/int(unsafe.Sizeof(*new(T))))
 }
 
-// membarrier commands (linux/membarrier.h).
+// Commands of membarrier (linux/membarrier.h).
 const membarrierGlobal = 1
 
-// quiesce waits until every program that runs now has ended: the kernel's system call for it
-// returns after an RCU grace period.
+// quiesce waits for the end of every running program: membarrier returns after an RCU grace period.
 func quiesce() error {
 	_, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0)
 	switch {
 	case errno == 0:
 		return nil
 	case errors.Is(errno, unix.EINVAL), errors.Is(errno, unix.ENOSYS):
-		// nohz_full, or a kernel without it: a program runs for microseconds.
+		// Unavailable with nohz_full. A program runs for microseconds.
 		time.Sleep(100 * time.Millisecond)
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 	"weir/modules/offload/sample"
 )
 
-// Table is the programs' table and what it was made of. Not for concurrent use.
+// Table is the table of the programs and its plan. Not for concurrent use.
 type Table struct {
 	ns       *netns.Namespace // the router's
 	planner  *plan.Planner
@@ -28,22 +28,21 @@ type Table struct {
 	objects  fastMaps
 	memory   map[string]shared
 	tree     *tree
-	ports    map[int]uint16 // numbers of devices
-	places   [][]int        // of decisions with several hops: where they are in hops
+	ports    map[int]uint16 // number by device
+	places   [][]int        // by decision: indices of several hops in hops
 	used     int            // entries of hops in use
 	programs map[int]*ebpf.Program
 	pending  map[plan.Decision]bool
-	folder   string // of its pins; "" for none
+	folder   string // of its pins; "" if unpinned
 }
 
-// spare is how many decisions and hops may come without making the table anew.
+// spare is the number of additional decisions and hops before the table must be replaced.
 const spare = 4096
 
-// ErrFull says that the table has no room for a change: make it anew.
+// ErrFull reports that the table has no space for a change. Install a new one.
 var ErrFull = errors.New("the fast path's table is full")
 
-// New makes the table of a plan for the router in ns, with the programs that use it, attached
-// nowhere.
+// New creates the table of a plan for the router in ns. Its programs are not attached.
 func New(ns *netns.Namespace, p *plan.Planner) (t *Table, err error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, programNeeds.Fault("lift memory lock limit", err)
@@ -82,7 +81,7 @@ func New(ns *netns.Namespace, p *plan.Planner) (t *Table, err error) {
 	return t, nil
 }
 
-// load makes the maps.
+// load creates the maps.
 func (t *Table) load(blocks int) (err error) {
 	if t.spec, err = loadFast(); err != nil {
 		return fmt.Errorf("read the fast path's program: %w", err)
@@ -107,7 +106,7 @@ func (t *Table) load(blocks int) (err error) {
 	return nil
 }
 
-// Close lets go of the table; attached programs go on with it.
+// Close releases the table. Attached programs continue.
 func (t *Table) Close() {
 	for _, m := range t.memory {
 		m.close()
@@ -118,7 +117,7 @@ func (t *Table) Close() {
 	_ = t.objects.Close()
 }
 
-// port numbers a device.
+// port returns the number of a device.
 func (t *Table) port(index int) (uint16, error) {
 	if n, known := t.ports[index]; known {
 		return n, nil
@@ -127,7 +126,7 @@ func (t *Table) port(index int) (uint16, error) {
 	if int(n) >= int(fastFastBoundsFAST_PORTS) {
 		return 0, fmt.Errorf("more than %d ports", fastFastBoundsFAST_PORTS)
 	}
-	// The kernel takes an index for one of the namespace of who puts it.
+	// The kernel resolves the index in the namespace of the calling thread.
 	if err := t.ns.Do(func() error { return t.objects.FastPorts.Put(uint32(n), uint32(index)) }); err != nil {
 		return 0, fmt.Errorf("name a port to redirect to: %w", err)
 	}
@@ -135,7 +134,7 @@ func (t *Table) port(index int) (uint16, error) {
 	return n, nil
 }
 
-// input tells the program of a link.
+// input writes the entry of a link.
 func (t *Table) input(in plan.Input) error {
 	n, err := t.port(in.Port)
 	if err != nil {
@@ -167,8 +166,8 @@ func (t *Table) own() {
 	}
 }
 
-// Update writes what the planner says now: below prefixes whose addresses may be decided in another
-// way, and of decisions whose packets fare differently. [ErrFull] asks for a new table.
+// Update writes the plan's current decisions below prefixes, and the current hops of changed
+// decisions. After [ErrFull] install a new table.
 func (t *Table) Update(prefixes []netip.Prefix, changed []plan.Decision) error {
 	known := len(t.places)
 	for d := known; d < t.planner.Decisions(); d++ {
@@ -181,8 +180,7 @@ func (t *Table) Update(prefixes []netip.Prefix, changed []plan.Decision) error {
 		return ErrFull
 	}
 	t.own()
-	// What is decided comes after what the decisions mean: a new one has its hops before anybody is
-	// sent there.
+	// Hops are written before the entries that refer to them.
 	if err := t.flush(); err != nil {
 		return err
 	}
@@ -200,7 +198,7 @@ func (t *Table) Update(prefixes []netip.Prefix, changed []plan.Decision) error {
 	return nil
 }
 
-// flush writes what pending decisions mean. Their packets are the CPU's from before until after.
+// flush writes the hops of pending decisions. The CPU gets their packets meanwhile.
 func (t *Table) flush() error {
 	if len(t.pending) == 0 {
 		return nil
@@ -224,7 +222,7 @@ func (t *Table) flush() error {
 	return nil
 }
 
-// next writes what a decision means, which no program reads at the moment.
+// next writes the hops of a decision that no program reads at the moment.
 func (t *Table) next(into *fastFastNext, d plan.Decision) error {
 	for int(d) >= len(t.places) {
 		t.places = append(t.places, nil)
@@ -266,7 +264,7 @@ func (t *Table) next(into *fastFastNext, d plan.Decision) error {
 	return nil
 }
 
-// Renew has the table believed for a time from now on.
+// Renew makes the table valid for a time from now on.
 func (t *Table) Renew(lease time.Duration) error {
 	at, err := pins.Now()
 	if err != nil {
@@ -276,15 +274,15 @@ func (t *Table) Renew(lease time.Duration) error {
 	return nil
 }
 
-// Lookup is the decision that the program would find.
+// Lookup returns the decision that the program finds.
 func (t *Table) Lookup(a netip.Addr) plan.Decision { return t.tree.lookup(a) }
 
-// Samples are of the packets that the programs looked up; none where the plan has no budget.
+// Samples returns the sampled destinations; none without a budget.
 func (t *Table) Samples() sample.Sampler {
 	return sample.Sampler{Maps: sample.Maps{Places: t.objects.SamplePlaces, Facts: t.objects.SampleFacts, Seen: t.objects.SampleSeen}}
 }
 
-// Memory is the kernel's memory of the maps, in octets.
+// Memory returns the bytes of the maps in the kernel.
 func (t *Table) Memory() (octets uint64) {
 	for _, m := range t.memory {
 		octets += uint64(len(m.octets))

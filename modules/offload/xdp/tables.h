@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The tables of the fast path but for the tree, which is in lookup.h. */
+/* Tables of the fast path, except the tree of lookup.h. */
 #ifndef WEIR_OFFLOAD_TABLES_H
 #define WEIR_OFFLOAD_TABLES_H
 
 #include "fast.h"
 
-/* Port and tag to the link. */
+/* Link by port and tag. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -14,7 +14,7 @@ struct {
 	__type(value, struct fast_input);
 } fast_inputs SEC(".maps");
 
-/* Decision to what becomes of its packets; its size is set when it is loaded. */
+/* Next hops by decision; its size is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -23,7 +23,7 @@ struct {
 	__type(value, struct fast_next);
 } fast_nexts SEC(".maps");
 
-/* Ways of decisions that have several; its size is set when it is loaded. */
+/* Hops of multipath decisions; its size is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -32,7 +32,7 @@ struct {
 	__type(value, struct fast_hop);
 } fast_hops SEC(".maps");
 
-/* Bits of hashes of the router's own IPv4 addresses. */
+/* Bloom filter of the router's own IPv4 addresses. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -41,7 +41,7 @@ struct {
 	__type(value, __u64);
 } fast_own SEC(".maps");
 
-/* One entry: nanoseconds of CLOCK_MONOTONIC. */
+/* One entry: end of the lease in nanoseconds of CLOCK_MONOTONIC. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -50,8 +50,7 @@ struct {
 	__type(value, __u64);
 } fast_lease SEC(".maps");
 
-/* Packets forwarded, by decision, of which 0 has those of the tables before this one; its size is
- * set when it is loaded. */
+/* Forwarded packets by decision; 0 has those of former tables. Its size is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -59,7 +58,7 @@ struct {
 	__type(value, struct fast_count);
 } fast_forwarded SEC(".maps");
 
-/* Packets left to the CPU, by reason; behind them those of the tables before this one. */
+/* Packets left to the CPU, by reason; then those of former tables. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 2 * FAST_REASONS);
@@ -67,7 +66,7 @@ struct {
 	__type(value, struct fast_count);
 } fast_left SEC(".maps");
 
-/* Ports by their numbers. */
+/* Device by port number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, FAST_PORTS);

@@ -16,24 +16,24 @@ const (
 	fanout = int(fastFastBoundsFAST_FANOUT)
 	root   = int(fastFastBoundsFAST_ROOT)
 	octet  = 8
-	// rootBits is the length of the prefixes that a family's first blocks have entries for.
+	// rootBits is the prefix length of the entries of a family's first blocks.
 	rootBits = 16
 )
 
-// errFull says that the tree needs more blocks than there are.
+// errFull reports that the tree needs more blocks.
 var errFull = errors.New("the tree is full")
 
-// families are the prefixes of all addresses.
+// families holds the prefixes of all addresses.
 var families = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
-// tree is the entries of all blocks, in this process' memory or shared with the program. A block
-// that is taken out of it is used again only when no program can be in it any more.
+// tree holds the entries of all blocks, in this process' memory or shared with the program. A
+// removed block is reused only when no program can read it.
 type tree struct {
 	words   []uint32
-	used    int      // blocks that were ever in use
+	used    int      // high-water mark of blocks
 	free    []uint32 // blocks
-	retired []uint32 // free after the next wait
-	grow    bool     // words is this process' own and may grow
+	retired []uint32 // free after quiesce
+	grow    bool     // words is private memory and may grow
 }
 
 func newTree() *tree {
@@ -42,7 +42,7 @@ func newTree() *tree {
 
 func (t *tree) block(n uint32) []uint32 { return t.words[int(n)*fanout : (int(n)+1)*fanout] }
 
-// take returns a block that nobody uses.
+// take returns an unused block.
 func (t *tree) take() (uint32, error) {
 	if last := len(t.free) - 1; last >= 0 {
 		n := t.free[last]
@@ -59,7 +59,7 @@ func (t *tree) take() (uint32, error) {
 	return uint32(t.used - 1), nil
 }
 
-// retire gives back a block and those below it.
+// retire removes a block and those below it.
 func (t *tree) retire(n uint32) {
 	for _, e := range t.block(n) {
 		if e&child != 0 {
@@ -69,19 +69,19 @@ func (t *tree) retire(n uint32) {
 	t.retired = append(t.retired, n)
 }
 
-// settle makes retired blocks free: no program is in them any more.
+// settle frees retired blocks: no program reads them any more.
 func (t *tree) settle() {
 	t.free, t.retired = append(t.free, t.retired...), t.retired[:0]
 }
 
-// set stores an entry as one.
+// set stores an entry atomically.
 func (t *tree) set(at int, value uint32) {
 	if t.words[at] != value {
 		atomic.StoreUint32(&t.words[at], value)
 	}
 }
 
-// first is the place of the entry that a view of rootBits or less begins at.
+// first returns the position of the first entry of a prefix of rootBits or less.
 func first(to netip.Prefix) int {
 	base, b := 0, to.Addr().AsSlice()
 	if to.Addr().Is6() {
@@ -90,7 +90,7 @@ func first(to netip.Prefix) int {
 	return (base+int(b[0]))*fanout + int(b[1])
 }
 
-// update writes what the planner decides below a prefix.
+// update writes the planner's decisions below a prefix.
 func (t *tree) update(p *plan.Planner, to netip.Prefix) error {
 	to = to.Masked()
 	if length := to.Bits(); length < rootBits {
@@ -103,8 +103,8 @@ func (t *tree) update(p *plan.Planner, to netip.Prefix) error {
 	return t.entry(first(top), p.View(top), to)
 }
 
-// span writes 2^levels entries of one block, or of the root's, from a place on. Only what is below
-// the prefix has changed.
+// span writes 2^levels entries of one block, or of the root, from a position on. Only entries below
+// the prefix change.
 func (t *tree) span(at, levels int, v plan.View, to netip.Prefix) error {
 	if levels == 0 {
 		return t.entry(at, v, to)
@@ -129,7 +129,7 @@ func bitOf(a netip.Addr, i int) int {
 	return int(b[i>>3]>>(7-i&7)) & 1
 }
 
-// entry writes one entry and what is below it.
+// entry writes one entry and the blocks below it.
 func (t *tree) entry(at int, v plan.View, to netip.Prefix) error {
 	old := t.words[at]
 	switch {
@@ -157,7 +157,7 @@ func (t *tree) entry(at int, v plan.View, to netip.Prefix) error {
 	return nil
 }
 
-// build makes the entry of a view, with blocks that nobody sees yet.
+// build returns the entry of a view, with new blocks that the program does not reach yet.
 func (t *tree) build(v plan.View) (uint32, error) {
 	if v.Leaf() {
 		return uint32(v.Decision()), nil
@@ -198,7 +198,7 @@ func (t *tree) spread(entries []uint32, v plan.View) (err error) {
 	return err
 }
 
-// same says whether all entries are one decision.
+// same reports whether all entries are one decision.
 func same(entries []uint32) (value uint32, uniform bool) {
 	for _, e := range entries {
 		if e != entries[0] || e&child != 0 {
@@ -208,7 +208,7 @@ func same(entries []uint32) (value uint32, uniform bool) {
 	return entries[0], true
 }
 
-// lookup does what the program does.
+// lookup is the program's lookup.
 func (t *tree) lookup(a netip.Addr) plan.Decision {
 	b := a.AsSlice()
 	at := int(b[0])
@@ -222,10 +222,10 @@ func (t *tree) lookup(a netip.Addr) plan.Decision {
 		}
 		at = int(e &^ child)
 	}
-	return plan.CPU // not reached: the last octet's entries have no child
+	return plan.CPU // unreachable: entries of the last byte have no child
 }
 
-// blocksFor is how many blocks a shared tree should have where so many are in use.
+// blocksFor returns the size of a shared tree for a number of used blocks.
 func blocksFor(used int) int {
 	module := used + used/4 + 1024
 	return max(module, 1<<bits.Len(uint(2*root)))

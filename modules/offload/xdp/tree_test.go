@@ -13,7 +13,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// router has one link and four neighbours on it.
+// router has one link with four neighbours.
 func router() (*state.State, plan.Policy) {
 	s := state.New()
 	s.Links[2] = state.Link{Index: 2, Name: "eth0", MAC: state.MAC{2}, MTU: 1500, Up: true, Lower: true, Ethernet: true, Forward4: true}
@@ -30,7 +30,7 @@ func hop(i int) state.Hop {
 	return state.Hop{Link: 2, Via: netip.AddrFrom4([4]byte{10, 9, 0, byte(i)}), Weight: 1}
 }
 
-// somewhere is a prefix near the others, of any length.
+// somewhere returns a prefix of any length near the others.
 func somewhere(r *rand.Rand) netip.Prefix {
 	if r.IntN(2) == 0 {
 		b := [4]byte{[]byte{9, 10, 223}[r.IntN(3)], byte(r.IntN(2)) * 255, byte(r.IntN(3)), byte(r.IntN(256))}
@@ -43,8 +43,8 @@ func somewhere(r *rand.Rand) netip.Prefix {
 	return to
 }
 
-// The tree says for every boundary address what the planner says, after each of many changes, and
-// loses no block.
+// After each of many changes the tree decides every boundary address as the planner does, and loses
+// no block.
 func TestTheTreeFollowsThePlanner(t *testing.T) {
 	r := testutil.Rand(t)
 	for round := range 40 {
@@ -110,7 +110,7 @@ func reach(t *tree) int {
 	return count
 }
 
-// A tree that cannot grow says so, and keeps what it has.
+// A full tree returns an error, and keeps its entries.
 func TestAFullTreeSaysSo(t *testing.T) {
 	s, policy := router()
 	p, err := plan.New(policy, s)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A sender in another namespace of the same host leaves checksums to the device, and a virtual one
- * leaves them to whoever needs them: the kernel notes so beside the packet, where XDP cannot see
- * it, and what is redirected would go out as it is.
+ * A sender in another namespace of the same host leaves checksums to its virtual device, which
+ * leaves them to a later one. The kernel notes this beside the packet, invisible to XDP, and a
+ * redirected packet would keep its unfinished checksum.
  *
- * checksum field of TCP and UDP --> the pseudo-header's sum alone? --> not finished: the kernel's
+ * checksum field of TCP and UDP --> the pseudo-header's sum alone? --> unfinished: left to the CPU
  *
- * One finished checksum of 65,536 looks so as well; the kernel forwards it, which is only slower.
+ * One finished checksum of 65,536 has the same value; the kernel forwards such packets.
  */
 #ifndef WEIR_OFFLOAD_UNFINISHED_H
 #define WEIR_OFFLOAD_UNFINISHED_H
@@ -40,13 +40,13 @@ static __always_inline __u16 folded(__u64 sum)
 	return sum;
 }
 
-/* Tunnels, whose inner packet's checksum may be the one. */
+/* Tunnels: the inner packet may have the unfinished checksum. */
 static __always_inline int tunnel_port(__be16 port)
 {
 	return port == bpf_htons(4789) || port == bpf_htons(8472) || port == bpf_htons(6081);
 }
 
-/* addresses is the sum of both; size is what the packet has behind its IP header. */
+/* addresses is the sum of both; size is the bytes behind the IP header. */
 static __always_inline int unfinished(__u8 proto, const void *l4, const void *end, __u64 addresses, __u32 size)
 {
 	const __u16 *w = l4;
