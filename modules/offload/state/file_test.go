@@ -65,12 +65,12 @@ func TestMistakesOfAFileAreNamed(t *testing.T) {
 		"":                                   "x: the file is empty",
 		"something":                          "x:1: the first line",
 		state.Header + "\nlink":              "x:2: the line ends too early",
-		state.Header + "\n\nfoo 1":           `x:3: "foo" is no kind of object`,
+		state.Header + "\n\nfoo 1":           `x:3: "foo" is not a kind of object`,
 		state.Header + "\nroute 10.0.0.0/33": "x:2: netip",
-		state.Header + "\nroute 10.0.0.0/8 group 4": "group 4 is not told before",
+		state.Header + "\nroute 10.0.0.0/8 group 4": "no line before defines group 4",
 		state.Header + "\ngroup 1 via 10.0.0.1":     "a group begins with a hop",
-		state.Header + "\naddress 3 10.0.0.1/8 x":   "is too much",
-		state.Header + "\nlink 99999999999":         "is no number",
+		state.Header + "\naddress 3 10.0.0.1/8 x":   "unexpected word",
+		state.Header + "\nlink 99999999999":         "is not a number",
 	} {
 		_, err := state.Read(strings.NewReader(text), "x")
 		if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), want) || fault.Advice(err) == "" {
