@@ -17,9 +17,12 @@
  * limit the sender by the frames in the link, unlike on a real path.
  */
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../../../bpf/ecn.h"
 #include "edt.h"
 
 char edt_license[] SEC("license") = "Dual BSD/GPL";
@@ -281,7 +284,7 @@ int edt_decide(struct __sk_buff *skb)
 	if (d.fate != PASS)
 		return TC_ACT_STOLEN; /* SHOT would count as a drop */
 	/* TCP still shares the payload; marking needs a private copy. */
-	if (d.mark && !bpf_skb_pull_data(skb, 0) && bpf_skb_ecn_set_ce(skb) > 0)
+	if (d.mark && !bpf_skb_pull_data(skb, 0) && ecn_mark(skb))
 		__sync_fetch_and_add(&count->marked, 1);
 	if (d.damage)
 		damage(skb, d.bit);

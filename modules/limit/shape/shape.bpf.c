@@ -34,6 +34,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../../../bpf/departs.h"
+#include "../../../bpf/ecn.h"
 #include "../../../bpf/upper_layer.h"
 #include "../police/queue.h"
 #include "fair_queue.h"
@@ -51,6 +52,7 @@ const volatile enum shaper_format shaper_formats = SHAPER_UNIT_SHIFT;
 #define BURST_NS 100000000LL /* ns; a queue that lasts longer is standing (CoDel's interval, RFC 8289) */
 #define RAMP_SHIFT 30 /* 2^n ns in which a standing queue's drop probability rises, since senders need an RTT to react */
 #define RAMP_PRECISION 10 /* 2^n ns; step of that rise */
+#define VLAN_TAG 4 /* bytes */
 #define CONGESTED 3 /* cgroup_skb: pass, and report congestion to the sender (NET_XMIT_CN) */
 
 enum ecn_result { ECN_UNTRIED, ECN_MARKED, ECN_NOT_CAPABLE };
@@ -149,7 +151,7 @@ static __always_inline int signal_congestion(struct __sk_buff *skb, struct shape
 	if (wait <= (__s64)shaper->mark_ns)
 		return 1;
 	if (p->ecn == ECN_UNTRIED)
-		p->ecn = bpf_skb_ecn_set_ce(skb) > 0 ? ECN_MARKED : ECN_NOT_CAPABLE;
+		p->ecn = ecn_mark(skb) ? ECN_MARKED : ECN_NOT_CAPABLE;
 	if (p->ecn == ECN_MARKED) {
 		count->passed.marked++;
 		return 1;
@@ -295,6 +297,12 @@ static __always_inline void store_notice(struct __sk_buff *skb, const struct sha
 		*notice = p->notice;
 }
 
+/* Returns the bytes on the wire. The kernel keeps the outer VLAN tag beside the data of a frame. */
+static __always_inline __u32 wire_length(struct __sk_buff *skb)
+{
+	return skb->wire_len + (skb->vlan_present ? VLAN_TAG * (skb->gso_segs ?: 1) : 0);
+}
+
 SEC("tc")
 int delay_charge(struct __sk_buff *skb)
 {
@@ -311,7 +319,7 @@ int delay_charge(struct __sk_buff *skb)
 	}
 	p.now = bpf_ktime_get_ns();
 	p.hash = bpf_get_hash_recalc(skb);
-	p.wire = skb->wire_len;
+	p.wire = wire_length(skb);
 	sender = lookup_socket(skb);
 	p.paced = sender && sender->paced.read.value;
 	for (int i = 0; i < SHAPERS_PER_PACKET; i++) {
@@ -329,11 +337,12 @@ int delay_charge(struct __sk_buff *skb)
 		store_notice(skb, &p);
 	if (p.flags & SHAPER_STAMP && !(p.flags & SHAPER_RECEIVED))
 		skb->tc_index = DEPARTS;
-	/* The timestamp cannot be set on packets that are neither IPv4 nor IPv6: they leave at once. */
-	if (p.until > p.now && p.flags & SHAPER_STAMP && (p.flags & SHAPER_RECEIVED || (__s64)skb->tstamp < p.until))
-		bpf_skb_set_tstamp(skb, p.until, MONOTONIC);
-	else
+	if (p.until > p.now && p.flags & SHAPER_STAMP && (p.flags & SHAPER_RECEIVED || (__s64)skb->tstamp < p.until)) {
+		if (bpf_skb_set_tstamp(skb, p.until, MONOTONIC)) /* the helper accepts IP only, not tagged frames */
+			skb->tstamp = p.until;
+	} else {
 		bound_txtime(skb, p.until > p.now ? p.until : p.now);
+	}
 	return NEXT;
 }
 

@@ -5,6 +5,7 @@ package shape
 import (
 	"net/netip"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"weir/core/match"
 	"weir/internal/direction"
+	"weir/kernel/netns"
 	"weir/kernel/probe"
 	"weir/kernel/rtnl"
 	"weir/kernel/testutil"
@@ -93,7 +95,25 @@ func TestPacketsAreChargedOnceFromAnySource(t *testing.T) {
 // frames sends frames by a packet socket, and returns how many arrived at the other end.
 func (s *stage) frames(n, wire int) int {
 	s.t.Helper()
-	conn, err := rtnl.Open(s.there)
+	return s.sendFrames(s.here, s.there, n, datagram(netip.AddrPortFrom(s.address(0), 7), netip.AddrPortFrom(s.address(1), 7), wire))
+}
+
+// sendFrames sends copies of a frame from one end to the other, and returns how many arrived.
+func (s *stage) sendFrames(from, to *netns.Namespace, n int, frame []byte) int {
+	s.t.Helper()
+	devices := map[*netns.Namespace]rtnl.Device{}
+	for _, ns := range []*netns.Namespace{from, to} {
+		conn, err := rtnl.Open(ns)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer conn.Close()
+		if devices[ns], err = conn.Device("eth0"); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	frame = append(slices.Clone([]byte(devices[to].MAC)), frame[6:]...)
+	conn, err := rtnl.Open(to)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -105,26 +125,23 @@ func (s *stage) frames(n, wire int) int {
 		}
 		return int(traffic.ReceivedPackets)
 	}
-	there, err := conn.Device("eth0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	frame := datagram(netip.AddrPortFrom(s.address(0), 7), netip.AddrPortFrom(s.address(1), 7), wire)
-	copy(frame, there.MAC)
 	before := arrived()
-	s.do(func() error {
+	err = from.Do(func() error {
 		socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = unix.Close(socket) }()
 		for range n {
-			if err := unix.Sendto(socket, frame, 0, &unix.SockaddrLinklayer{Ifindex: s.index}); err != nil {
+			if err := unix.Sendto(socket, frame, 0, &unix.SockaddrLinklayer{Ifindex: devices[from].Index}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	testutil.Eventually(s.t, 10*time.Second, "the frames arrive", func() bool { return arrived()-before >= n })
 	return min(n, arrived()-before)
 }
