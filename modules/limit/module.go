@@ -31,6 +31,7 @@ func (Module) Decode(text []byte) (policy.Treatment, error) {
 
 // Mechanism names the kernel mechanisms that limit a scope.
 func (Module) Mechanism(b module.Bound) string {
+	b.Scope = onThisHost(b.Scope)
 	t := treatmentOf(b.Scope)
 	if b.Shadow {
 		return "cgroup_skb, counting only"

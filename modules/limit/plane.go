@@ -76,6 +76,10 @@ func shapedState(s module.State) (w shape.Work) {
 
 // Ready returns an error for each scope that this host cannot police or shape.
 func (p *plane) Ready(want module.State) error {
+	want, _, err := avoidFilters(p.shape, want)
+	if err != nil {
+		return err
+	}
 	var all []error
 	if rest := policedState(want); !rest.Empty() {
 		all = append(all, p.police.Ready(rest))
@@ -102,8 +106,11 @@ func (p *plane) Ready(want module.State) error {
 
 // InPlace reports whether both data planes are in place.
 func (p *plane) InPlace(have module.State) (bool, error) {
-	rest := policedState(have)
-	in, err := true, error(nil)
+	have, _, err := avoidFilters(p.shape, have)
+	if err != nil {
+		return false, err
+	}
+	rest, in := policedState(have), true
 	if !rest.Empty() || have.Empty() {
 		in, err = p.police.InPlace(rest)
 	}
@@ -119,8 +126,15 @@ func (p *plane) InPlace(have module.State) (bool, error) {
 
 // Apply changes both data planes from one state to another.
 func (p *plane) Apply(have, want module.State) (notes []string, err error) {
-	had, rest, work := policedState(have), policedState(want), shapedState(want)
+	have, err = p.active(have)
+	if err != nil {
+		return nil, err
+	}
 	planned := p.PlanNotes(want)
+	if want, _, err = avoidFilters(p.shape, want); err != nil {
+		return nil, err
+	}
+	had, rest, work := policedState(have), policedState(want), shapedState(want)
 	if err := p.shape.Cede(work); err != nil {
 		return nil, err
 	}
@@ -138,10 +152,18 @@ func (p *plane) Apply(have, want module.State) (notes []string, err error) {
 	return slices.Concat(notes, planned, skippedNamespaces(shaping.Foreign)), err
 }
 
-// PlanNotes names the qdisc trees that shaping replaces, and scopes without a device to shape at.
-func (p *plane) PlanNotes(want module.State) []string {
+// PlanNotes names the qdisc trees that shaping replaces, scopes without a device to shape at, and
+// directions that are policed because of filters.
+func (p *plane) PlanNotes(want module.State) (notes []string) {
+	want, policed, err := avoidFilters(p.shape, want)
+	if err != nil {
+		return nil // Ready returns the same error
+	}
+	for _, f := range policed {
+		notes = append(notes, f.String())
+	}
 	w := shapedState(want)
-	return append(replacedTrees(p.shape.PlanNotes(w)), p.unreachable(w)...)
+	return slices.Concat(notes, replacedTrees(p.shape.PlanNotes(w)), p.unreachable(w))
 }
 
 // unreachable names the network namespaces that no veth pair connects to this one.
@@ -197,6 +219,10 @@ func (p *plane) CanNest(s module.State, dev string) error {
 
 // Yield removes the shapers that are not wanted.
 func (p *plane) Yield(want module.State) error {
+	want, _, err := avoidFilters(p.shape, want)
+	if err != nil {
+		return err
+	}
 	all, err := p.shape.AtDevices(shapedState(want))
 	if err != nil {
 		return err

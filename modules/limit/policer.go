@@ -139,7 +139,13 @@ func update(plane *police.DataPlane, have, want module.State) error {
 	for _, b := range want.Scopes {
 		before, there := had[b.Index]
 		if there && before.Same(b) && plane.Active() {
-			continue
+			set, err := isSet(plane, b)
+			if err != nil {
+				return err
+			}
+			if set {
+				continue
+			}
 		}
 		if !there { // counters and state of the number's former scope
 			if err := plane.Forget(b.Index); err != nil {
@@ -158,6 +164,18 @@ func update(plane *police.DataPlane, have, want module.State) error {
 		plane.ExpectCgroups()
 	}
 	return plane.Reassign(gone.Assignments, now.Assignments)
+}
+
+// isSet reports whether the data plane has the limits of a scope that may have been shaped before.
+func isSet(plane *police.DataPlane, b module.Bound) (bool, error) {
+	for _, d := range direction.Both {
+		if l := treatmentOf(b.Scope).of(d); l != nil && l.Mode != "" {
+			if there, err := plane.Limited(b.Index, d); err != nil || !there {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
 // set writes the limits of one scope.

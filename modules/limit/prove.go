@@ -27,6 +27,7 @@ const (
 
 // Checks returns one check per limited direction.
 func (Module) Checks(s policy.Scope) (all []module.Check) {
+	s = onThisHost(s)
 	t := treatmentOf(s)
 	for _, d := range direction.Both {
 		if rate := t.of(d); rate != nil {

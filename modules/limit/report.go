@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"weir/core/module"
 	"weir/core/selector"
@@ -187,16 +188,31 @@ func overflow(opened *police.DataPlane, report *module.Report) error {
 
 // Report reads the counters and states of all limits.
 func (p *plane) Report(have module.State) (module.Report, error) {
+	_, avoided, err := avoidFilters(p.shape, have)
+	if err != nil {
+		return module.Report{}, err
+	}
+	if have, err = p.active(have); err != nil {
+		return module.Report{}, err
+	}
 	report, err := p.police.Report(policedState(have))
 	if err != nil {
 		return report, err
+	}
+	named := have.ByName()
+	for _, f := range avoided {
+		if shaped(named[f.scope].Scope, f.direction) {
+			report.Note = append(report.Note, fmt.Sprintf("%s: %s is shaped, and bypasses filters that others have added at the ingress of %s (%s): apply the policy again to police it; weir daemon does so.",
+				f.scope, f.direction, f.device, strings.Join(f.filters, ", ")))
+		} else {
+			report.Note = append(report.Note, f.String()+".")
+		}
 	}
 	replaced, err := p.shape.Replaced()
 	if err != nil {
 		return report, err
 	}
 	report.Note = slices.Concat(report.Note, replacedTrees(replaced), p.unreachable(shapedState(have)))
-	named := have.ByName()
 	for _, b := range have.Scopes {
 		for _, d := range direction.Both {
 			if !shaped(b.Scope, d) {

@@ -131,6 +131,18 @@ func (p *DataPlane) Clear(scope int, direction Direction) error {
 	return nil
 }
 
+// Limited reports whether a direction of a scope has a limit.
+func (p *DataPlane) Limited(scope int, direction Direction) (bool, error) {
+	if scope < 0 || scope >= p.scopes {
+		return false, nil
+	}
+	var config limitLimitConfig
+	if err := p.objects.LimitConfigs.Lookup(uint32(2*scope)+uint32(direction), &config); err != nil {
+		return false, fmt.Errorf("read limit of scope %d: %w", scope, err)
+	}
+	return config.Rate != 0, nil
+}
+
 // Set sets the limit of one direction of a scope at once; the virtual queue keeps its state.
 func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 	if err := p.known(scope); err != nil {

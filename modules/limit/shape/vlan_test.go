@@ -24,8 +24,8 @@ func tagged(f []byte, tags ...uint32) []byte {
 	return slices.Insert(slices.Clone(f), 12, all...)
 }
 
-// A delayed frame with VLAN tags in its data is neither rewritten nor exempt from its delay, for any
-// tags and for frames with a wrong protocol.
+// A delayed frame with VLAN tags in its data is neither rewritten nor exempt from its delay, for
+// any tags and for frames with a wrong protocol.
 func TestTaggedFramesAreDelayedUnchanged(t *testing.T) {
 	const (
 		qinq, vlan = 0x88a8 << 16, 0x8100 << 16
