@@ -158,7 +158,7 @@ func TestACommandRunsInAClass(t *testing.T) {
 	if err := errors.Join(err, none, output.Close()); err != nil {
 		t.Fatal(err)
 	}
-	left := filepath.Join(root, string(regexp.MustCompile("weir-run-[0-9a-f]+").Find(text)))
+	left := filepath.Join(root, string(regexp.MustCompile("(?m)/[^:]*weir-run-[0-9a-f]+$").Find(text)))
 	testutil.Eventually(t, 30*time.Second, "the removal of "+left, func() bool {
 		if out, err := inside(binary, "run", "--class", "best-effort", "--", "true").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -50,6 +50,7 @@ func RunLent(ctx context.Context, c Command, socket string) (out Outcome, class 
 		}
 		last <- a
 	}()
+	c.reportInherited()
 	started := time.Now()
 	c.lent = true
 	if out.Status, err = c.await(ctx, paused.cmd, group, paused.release); err != nil {

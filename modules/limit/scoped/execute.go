@@ -97,6 +97,7 @@ func (c Command) await(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup, 
 	}
 	stop := context.AfterFunc(ctx, func() { signalAll(group, syscall.SIGTERM) })
 	defer stop()
+	defer c.watch(group, cmd.Process.Pid, nil)()
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

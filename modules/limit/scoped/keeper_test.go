@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{keeper.Part: keeper.Keep, "run": runScript})
+	child.Main(child.Parts{keeper.Part: keeper.Keep, runPart: runScript})
 	os.Exit(m.Run())
 }
 
@@ -164,7 +165,10 @@ func TestSocketsAreRestoredAfterKill(t *testing.T) {
 		members, err := os.ReadFile(group + "/cgroup.procs")
 		return err == nil && slices.Contains(strings.Fields(string(members)), fmt.Sprint(pid))
 	}
-	groups := left(t)
+	groups, err := filepath.Glob(filepath.Join(service.Path, prefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	at := slices.IndexFunc(groups, of)
 	if at < 0 {
 		t.Fatal("the command has ended with the limit")

@@ -44,10 +44,12 @@ func (c Command) processRunner() (runner, error) {
 	return c.runProcess, nil
 }
 
-// runProcess moves the process and its descendants into the cgroup and waits until all have ended.
-// If ctx ends first, it moves the rest back into their former cgroups.
+// runProcess moves the process and the descendants in its cgroup into the new cgroup and waits until
+// all have ended. Descendants in other cgroups stay there, since they would leave the limits of
+// those. If ctx ends first, it moves the rest back into their former cgroup.
 func (c Command) runProcess(ctx context.Context, group cgroup.Cgroup) (int, error) {
-	former := map[int]cgroup.Cgroup{}
+	former, elsewhere := map[int]cgroup.Cgroup{}, map[string]int{}
+	from := filepath.Dir(group.Path)
 	// Children forked before their parent was moved are found in the next pass.
 	for more := true; more; {
 		more = false
@@ -61,6 +63,13 @@ func (c Command) runProcess(ctx context.Context, group cgroup.Cgroup) (int, erro
 			}
 			if was.Path == group.Path {
 				was = former[c.PID]
+			} else if was.Path != from {
+				if pid == c.PID {
+					return 0, fault.New(fault.Failed, "run it again", "process %d has moved to another cgroup, %s", pid, was.Path)
+				}
+				elsewhere[was.Path]++
+				former[pid] = was
+				continue
 			} else if err := group.Add(pid); err != nil && pid == c.PID {
 				return 0, fault.Wrap(err, fault.Failed, "choose a process that is neither a kernel thread nor in a threaded cgroup")
 			}
@@ -72,6 +81,10 @@ func (c Command) runProcess(ctx context.Context, group cgroup.Cgroup) (int, erro
 	}
 	defer moveBack(group, former, former[c.PID])
 	c.reportOpenSockets(group)
+	for path, n := range elsewhere {
+		c.reportLeft(path, n)
+	}
+	defer c.watch(group, c.PID, elsewhere)()
 	for {
 		pids, err := group.AllProcesses()
 		if err != nil {

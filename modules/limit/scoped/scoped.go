@@ -2,7 +2,8 @@
 
 // Package scoped runs one command and all its descendants under a limit.
 //
-// The limit lasts as long as the caller, which waits until all processes of the command have ended,
+// The command's cgroup is below the cgroup of its caller, or of the running process, so that all
+// limits there still apply. The limit lasts as long as the caller, which waits until all processes of the command have ended,
 // in whichever cgroups, and until their sockets have sent their data. If the caller is killed, the
 // command continues without a limit, its connections get their own pace and receive windows back
 // ([Rescuer]), and the next call removes the cgroup.
@@ -18,7 +19,6 @@ import (
 	"time"
 
 	"weir/internal/direction"
-	"weir/kernel/cgroup"
 	"weir/modules/limit/police"
 )
 
@@ -69,15 +69,16 @@ func Run(ctx context.Context, c Command) (out Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	root, err := cgroup.Root()
+	parent, err := c.parent()
 	if err != nil {
 		return Outcome{}, err
 	}
-	scope, err := NewScope(ctx, cgroup.Cgroup{Path: root}, c, Requester{PID: os.Getpid()})
+	scope, err := NewScope(ctx, parent, c, Requester{PID: os.Getpid()})
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
+	c.reportInherited()
 	started := time.Now()
 	status, err := runner(ctx, scope.Group)
 	if err != nil {

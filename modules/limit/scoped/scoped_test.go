@@ -24,18 +24,26 @@ func capped() map[direction.Direction]*police.Limit {
 	return map[direction.Direction]*police.Limit{direction.Egress: {Rate: 1e6}}
 }
 
-// left lists this process's own cgroups of package scoped.
-func left(t *testing.T) []string {
+// left lists the cgroups of runs below this process's own cgroup and below the root.
+func left(t *testing.T) (all []string) {
 	t.Helper()
 	root, err := cgroup.Root()
 	if err != nil {
 		testutil.Need(t, "cgroup v2", err)
 	}
-	paths, err := filepath.Glob(filepath.Join(root, prefix+"*"))
+	own, err := cgroup.Own()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return paths
+	for _, parent := range []string{root, own} {
+		paths, err := filepath.Glob(filepath.Join(parent, prefix+"*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, paths...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func TestRunReturnsTheCommandsStatusAndRemovesItsCgroup(t *testing.T) {

@@ -125,11 +125,7 @@ func (p process) cgroup() (group cgroup.Cgroup, err error) {
 	if now, err := p.number(); err != nil || now != pid {
 		return group, ended(err)
 	}
-	root, err := cgroup.Root()
-	if err == nil && tooDeep(group.Path, root) {
-		err = fault.New(fault.Usage, "start it in a cgroup closer to the root", "cgroups below %s are too deep to be matched", group.Path)
-	}
-	return group, err
+	return group, scoped.CanHold(group)
 }
 
 // move moves the user's process from one cgroup into another one below it.

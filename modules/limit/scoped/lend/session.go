@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/core/match"
 	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/wait"
@@ -169,10 +168,4 @@ func printable(words []string) []string {
 		}, word)
 	}
 	return words
-}
-
-// tooDeep reports whether the data planes cannot match cgroups below parent.
-func tooDeep(parent, root string) bool {
-	below := strings.Trim(strings.TrimPrefix(parent, root), "/")
-	return below != "" && strings.Count(below, "/")+3 > match.MaxCgroupLevels
 }
