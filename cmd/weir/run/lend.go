@@ -21,7 +21,7 @@ import (
 	"weir/modules/limit/scoped/lend"
 )
 
-// Bounds of what is lent: each limit has a process of 15 MB.
+// Bounds of loans: each limit has a process of 15 MB.
 const (
 	lentPerUser, lentAtMost = 4, 32
 	mostLent                = 256
@@ -34,15 +34,15 @@ func LendCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lend {--group GROUP | --everyone}",
 		Short: "Let users run commands under limits and in less than best effort without being root",
-		Long: `Listen on a socket on which members of a group, or all users, ask for what "weir run"
-does as root: their command runs in a cgroup of its own below the one that they are
-in, under the limit that they ask for, and with --class lbe in less than best effort.
+		Long: `Listen on a socket on which members of a group, or all users, request the rights of
+"weir run". Their command runs in a cgroup below their own, under the requested limit,
+and with --class lbe in less than best effort.
 
-Nothing else is lent: a limit and this class take away from who asks, alone, and
-limits of the cgroups above hold as before. What was lent ends with the command, with
-weir run (kill -9 included) or with this process; a command that outlives them goes on
-without. It runs in the foreground; the package has weir-lend.service for the group
-weir.`,
+Nothing else is lent: a limit and this class only restrict the requesting user, and
+the limits of the cgroups above still apply. A loan ends with the command, with
+weir run (kill -9 included) or with this process; a remaining command continues
+without limit and class. The lender runs in the foreground; the package has
+weir-lend.service for the group weir.`,
 		Example: `  sudo groupadd --system weir && sudo usermod -aG weir alice
   sudo weir lend --group weir
   weir run --class lbe -- rsync -a /data backup:/data      as alice, after her next login`,
@@ -71,15 +71,15 @@ weir.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&group, "group", "", "group whose members may ask, a name or a number")
-	flags.BoolVar(&everyone, "everyone", false, "all users of this host may ask")
-	flags.StringVar(&lender.Socket, "socket", scoped.Socket(), "unix socket, in a folder that is there; weir run asks at the default one")
-	flags.IntVar(&lender.PerUser, "per-user", lentPerUser, "most commands of a user at a time")
-	flags.IntVar(&lender.Max, "most", lentAtMost, "most commands of all users at a time")
+	flags.StringVar(&group, "group", "", "group of users with access, by name or number")
+	flags.BoolVar(&everyone, "everyone", false, "give access to all users of this host")
+	flags.StringVar(&lender.Socket, "socket", scoped.Socket(), "unix socket in an existing folder; weir run uses the default path")
+	flags.IntVar(&lender.PerUser, "per-user", lentPerUser, "maximum number of concurrent commands per user")
+	flags.IntVar(&lender.Max, "most", lentAtMost, "maximum number of concurrent commands of all users")
 	return command
 }
 
-// lendTo is the group of who may ask.
+// lendTo returns the group with access.
 func lendTo(group string, everyone bool) (int, error) {
 	if everyone == (group != "") {
 		return 0, fault.New(fault.Usage, "as in --group weir", "give either --group or --everyone")
@@ -97,11 +97,11 @@ func lendTo(group string, everyone bool) (int, error) {
 	return strconv.Atoi(found.Gid)
 }
 
-// lent is what all commands of users have in common: one program at the devices, and one congestion
-// control.
+// lent holds the objects shared by all commands of users: one program at the devices and one
+// congestion control.
 type lent struct {
 	marks     *class.Marks
-	scavenger *cc.Installed // nil where the kernel has none, for which without says why
+	scavenger *cc.Installed // nil without kernel support, for the reason in without
 	without   error
 }
 
@@ -125,7 +125,7 @@ func (l *lent) close() error {
 	return l.marks.Close()
 }
 
-// class is less than best effort, as RFC 8622 has it, which is below whatever a user had.
+// class returns less than best effort (RFC 8622), which ranks below any class of the user.
 func (l *lent) class(name string) (*lend.Class, error) {
 	codepoint, err := dscp.ParseDSCP(name)
 	if err != nil {
@@ -149,7 +149,7 @@ func (l *lent) class(name string) (*lend.Class, error) {
 		if fault.Of(err) == fault.Permission {
 			return nil, err
 		}
-		of.Notes = append(of.Notes, keepsWindow(err)) // what is sent yields all the same
+		of.Notes = append(of.Notes, keepsWindow(err)) // its uploads still yield
 		return nothing{}, nil
 	}
 	of.Treatments = []scoped.Treatment{mark, hold}

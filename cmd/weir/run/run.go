@@ -61,32 +61,37 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run {--limit RATE | --class CLASS} -- COMMAND [ARGUMENT...]",
 		Short: "Run one command under a bandwidth limit or in a class of service, without any file",
-		Long: `Run one command, and everything it starts, under a bandwidth limit that eBPF
-enforces without a queue: TCP is paced below the rate, ECN-capable packets are
-marked, others make their sender slow down, and only what is left is dropped.
+		Long: `Run one command and its descendants under a bandwidth limit that eBPF enforces
+without a queue: TCP is paced below the rate, ECN-capable packets are marked, other
+senders are asked to slow down, and only excess packets are dropped.
 
-With --class lbe (less than best effort) it takes what others leave: its packets
-are marked with DSCP 1 (RFC 8622), which routers that know classes hold back, and
-its new TCP connections have the congestion control scavenger, which gives way
-without any router's help, and receive in the same way (rLEDBAT, RFC 9840), whatever
-the server does. CS1 (DSCP 8), the mark that RFC 8622 replaces, has the same done.
-Another class only marks. Marked is what leaves by the devices that this network
-namespace has now.
+With --class lbe (less than best effort) the command uses spare capacity. Its
+packets are marked with DSCP 1 (RFC 8622) for routers with classes. Its new TCP
+connections get the congestion control scavenger and the receive windows of
+rLEDBAT (RFC 9840), which yield to other traffic without help from routers or
+servers. CS1 (DSCP 8), the mark that RFC 8622 replaces, is treated like lbe. Other
+classes only mark packets. Packets are marked on the devices that this network
+namespace has when the command starts.
 
---pid takes the place of a command: a process that runs already, and what descends
-from it. With --format json what was counted is printed on standard error, as
-standard output is the command's. The exit status is the command's own. Loopback
-traffic is not limited. Limit and class end with this process.
+--pid limits a running process and its descendants instead of a command. With
+--format json the counters are printed on standard error, since the command owns
+standard output. The exit status is that of the command. Loopback traffic is not
+limited. Limit and class end with this process.
 
-It takes root, or an administrator who lends the rights to --limit, --ingress and
---class lbe (weir lend). The command is then in a cgroup below the one that it is
-started in, whose limits hold too.`,
+The command runs in a cgroup below the one of its caller (--pid: of the process),
+so that all limits there still apply. Not limited are processes in other cgroups,
+such as containers and systemd-run units that the command starts through a daemon,
+and network sockets that the command inherits. Processes that leave the cgroup and
+inherited sockets are reported.
+
+It requires root, or an administrator who lends the rights to --limit, --ingress
+and --class lbe (weir lend).`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
   weir run --class lbe -- rsync -a /data backup:/data
-  weir run --limit 1Gbit --shadow -- ./job     only count what would be done
+  weir run --limit 1Gbit --shadow -- ./job     count only
   weir run --limit 50Mbit --user backup -- restic backup /home
-  weir run --limit 5Mbit --pid 4711            until Ctrl-C
+  weir run --limit 5Mbit --pid 4711                limit until Ctrl-C
   weir status                                  shows the commands under limits and in classes`,
 		Args: func(command *cobra.Command, args []string) error {
 			if (len(args) == 0) == (options.pid == 0) {

@@ -17,7 +17,7 @@ import (
 	"weir/modules/limit/scoped"
 )
 
-// What only a shadow limit counted was not done.
+// Counts of a shadow limit are reported as not applied.
 func TestTheSummaryOfARun(t *testing.T) {
 	counted := police.Counters{}
 	counted.Bytes, counted.Marked = 1000, 7
@@ -31,7 +31,7 @@ func TestTheSummaryOfARun(t *testing.T) {
 	}
 }
 
-// A class is told of with what was marked, with or without limits.
+// A class is reported with its marked packets, with or without limits.
 func TestTheSummaryOfARunInAClass(t *testing.T) {
 	given := &classed{Class: "lbe", DSCP: dscp.LowEffort, Counts: class.Counts{Packets: 12, Octets: 3000, Marked: 11, Failed: 1},
 		Downloads: &cc.Received{Connections: 2, NoTimestamps: 1, Slowdowns: 3, Reductions: 4, Steps: 10, WindowSum: 20480, DelaySum: 30_000}}
@@ -48,8 +48,8 @@ func TestTheSummaryOfARunInAClass(t *testing.T) {
 	}
 }
 
-// What is said of downloads is what was done.
-func TestDownloadsAreToldAsTheyWere(t *testing.T) {
+// The summary of downloads matches the counters.
+func TestTheSummaryOfDownloads(t *testing.T) {
 	for want, d := range map[string]cc.Received{
 		"": {},
 		"; downloads of 2 connections not held, for want of TCP's timestamps":                                      {NoTimestamps: 2},
@@ -64,8 +64,8 @@ func TestDownloadsAreToldAsTheyWere(t *testing.T) {
 	}
 }
 
-// The advice keeps what was given.
-func TestAMissingCommandIsAdvisedByWhatWasGiven(t *testing.T) {
+// The advice repeats the given options.
+func TestTheAdviceRepeatsTheOptions(t *testing.T) {
 	for want, args := range map[string][]string{
 		"weir run --limit 100Mbit -- ":              {"run"},
 		"weir run --class lbe -- ":                  {"run", "--class", "lbe"},

@@ -142,7 +142,7 @@ func TestUnfitParentsAreRejected(t *testing.T) {
 	}
 }
 
-// Processes that move to other cgroups are reported, once for each of those.
+// Processes that move to other cgroups are reported, once per cgroup.
 func TestProcessesThatLeaveAreReported(t *testing.T) {
 	testutil.NeedRoot(t)
 	other := testutil.Cgroup(t)
