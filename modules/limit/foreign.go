@@ -22,7 +22,7 @@ import (
  * nftables chains at the ingress hook see them. Weir never bypasses filters of others: on a device
  * with such filters the direction is policed instead, by programs at the receiving sockets.
  *
- *   wire -> XDP, packet sockets -> TCX: redirection | tc filters -> nftables ingress -> stack -> sockets: policer
+ *   wire -> packet sockets -> TCX: redirection | tc filters -> nftables ingress -> stack -> policer
  */
 
 // filtered is a direction that is policed because its device has filters of others.

@@ -16,8 +16,8 @@ import (
 // watchInterval is the poll interval for processes that leave the cgroup. No event reports a move.
 const watchInterval = 50 * time.Millisecond
 
-// treeShare bounds the time for reads of all processes, which find descendants that left between two
-// polls: one in so many parts.
+// treeShare bounds the time for reads of all processes, which find descendants that left between
+// two polls: one in so many parts.
 const treeShare = 50
 
 // maxReported bounds the messages about other cgroups.
@@ -115,8 +115,8 @@ func (c Command) reportLeft(path string, n int) {
 	c.notify(what+" in another cgroup, %s, and not %s", c.name(), path, c.treatment(" or "))
 }
 
-// startOf returns the start time of a process, which distinguishes it from a later one with its PID;
-// "" if it has ended.
+// startOf returns the start time of a process, which distinguishes it from a later one with its
+// PID; "" if it has ended.
 func startOf(pid int) string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

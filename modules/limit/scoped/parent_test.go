@@ -70,8 +70,8 @@ func TestRunStaysBelowTheCallersCgroup(t *testing.T) {
 	}
 }
 
-// A running process stays below its cgroup, with the descendants in it. Descendants in other cgroups
-// stay there, and are reported.
+// A running process stays below its cgroup, with the descendants in it. Descendants in other
+// cgroups stay there, and are reported.
 func TestRunningProcessStaysBelowItsCgroup(t *testing.T) {
 	testutil.NeedRoot(t)
 	unit, other := testutil.Cgroup(t), testutil.Cgroup(t)

@@ -44,9 +44,9 @@ func (c Command) processRunner() (runner, error) {
 	return c.runProcess, nil
 }
 
-// runProcess moves the process and the descendants in its cgroup into the new cgroup and waits until
-// all have ended. Descendants in other cgroups stay there, since they would leave the limits of
-// those. If ctx ends first, it moves the rest back into their former cgroup.
+// runProcess moves the process and the descendants in its cgroup into the new cgroup and waits
+// until all have ended. Descendants in other cgroups stay there, under the limits of their cgroups.
+// If ctx ends first, it moves the rest back into their former cgroup.
 func (c Command) runProcess(ctx context.Context, group cgroup.Cgroup) (int, error) {
 	former, elsewhere := map[int]cgroup.Cgroup{}, map[string]int{}
 	from := filepath.Dir(group.Path)

@@ -3,10 +3,10 @@
 // Package scoped runs one command and all its descendants under a limit.
 //
 // The command's cgroup is below the cgroup of its caller, or of the running process, so that all
-// limits there still apply. The limit lasts as long as the caller, which waits until all processes of the command have ended,
-// in whichever cgroups, and until their sockets have sent their data. If the caller is killed, the
-// command continues without a limit, its connections get their own pace and receive windows back
-// ([Rescuer]), and the next call removes the cgroup.
+// limits there still apply. The limit lasts as long as the caller, which waits until all processes
+// of the command have ended, in whichever cgroups, and until their sockets have sent their data. If
+// the caller is killed, the command continues without a limit, its connections get their own pace
+// and receive windows back ([Rescuer]), and the next call removes the cgroup.
 package scoped
 
 import (
