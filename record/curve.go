@@ -7,8 +7,7 @@ import (
 	"math"
 )
 
-// number is a float64 that JSON can carry: null stands for a value that is not finite, and reads
-// back as NaN.
+// number is a float64 in JSON: null stands for a value that is not finite, and reads back as NaN.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) {
@@ -36,7 +35,7 @@ type curveDocument struct {
 	Reference bool     `json:"reference,omitempty"`
 }
 
-// MarshalJSON writes values that are not finite, which stand for gaps, as null.
+// MarshalJSON writes values that are not finite, which are gaps, as null.
 func (c Curve) MarshalJSON() ([]byte, error) {
 	return json.Marshal(curveDocument{Name: c.Name, X: convert[number](c.X), Y: convert[number](c.Y),
 		Low: convert[number](c.Low), High: convert[number](c.High), Reference: c.Reference})

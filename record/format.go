@@ -14,8 +14,7 @@ type scale struct {
 	name   string
 }
 
-// scales lists, per unit, the prefixes that people use for it, smallest first. Units that are
-// missing print as they are.
+// scales lists, per unit, its common prefixes, smallest first. Other units are printed as they are.
 func (u Unit) scales() []scale {
 	switch u {
 	case BitPerSecond:
@@ -34,8 +33,8 @@ func (u Unit) scales() []scale {
 	return []scale{{1, string(u)}}
 }
 
-// Scale returns the prefix that suits values up to that magnitude: divide by factor, print name
-// ("Mbit/s", "" for a share).
+// Scale returns the prefix for values up to that magnitude: divide by factor, print name ("Mbit/s",
+// "" for a share).
 func (u Unit) Scale(magnitude float64) (factor float64, name string) {
 	scales := u.scales()
 	chosen := scales[len(scales)-1]
@@ -57,8 +56,8 @@ func (u Unit) Scale(magnitude float64) (factor float64, name string) {
 	return chosen.factor, chosen.name
 }
 
-// Format prints a value with four significant digits and the prefix that suits it: "373.2 Mbit/s",
-// "20.1 ms", "0.982". Whole counts are printed in full.
+// Format prints a value with four significant digits and a suitable prefix: "373.2 Mbit/s", "20.1
+// ms", "0.982". Whole counts are printed in full.
 func (u Unit) Format(v float64) string {
 	factor, name := u.Scale(v)
 	return strings.TrimSpace(u.number(v/factor) + " " + name)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record is the one form in which Weir keeps measurements: rows, series and histograms with
-// units, verdicts, and the manifest that says where they come from. It is written as an evidence
-// bundle, a folder that anyone can open offline.
+// Package record defines the one form of measurements in Weir: rows, series and histograms with
+// units, verdicts, and a manifest of their origin. They are written as an evidence bundle, a folder
+// that anyone can open offline.
 //
-// The package is pure but for reading and writing that folder. Every quantity is in the base unit
-// of its kind (bit/s, s, byte, frame, 1 for a share); only printing scales it.
+// The package is pure except for reading and writing that folder. Every quantity is in the base
+// unit of its kind (bit/s, s, byte, frame, 1 for a share); only printing scales it.
 package record
 
 import (
@@ -30,7 +30,7 @@ const (
 	Share          Unit = "1" // a ratio, a probability, an index
 )
 
-// Labels name what was varied: parameter to value, as the scenario writes them ("loss": "1%", "cc":
+// Labels name the varied parameters: parameter to value, as in the scenario ("loss": "1%", "cc":
 // "cubic").
 type Labels map[string]string
 
@@ -38,14 +38,14 @@ type Labels map[string]string
 // statistic.
 type Sample struct {
 	Labels     Labels  `json:"labels"`
-	Subject    string  `json:"subject"` // what was measured: a flow, "aggregate", a link, a stream
+	Subject    string  `json:"subject"` // the measured object: a flow, "aggregate", a link, a stream
 	Metric     string  `json:"metric"`  // "goodput", "jain_index", "owd_p99"
 	Unit       Unit    `json:"unit"`
 	Repetition int     `json:"repetition"` // from 1
-	Attempt    int     `json:"attempt"`    // from 1; above 1 where an earlier attempt was invalid
+	Attempt    int     `json:"attempt"`    // from 1; above 1 if an earlier attempt was invalid
 	Value      float64 `json:"value"`
 	Valid      bool    `json:"valid"`
-	Reason     string  `json:"reason,omitempty"` // why it is not valid
+	Reason     string  `json:"reason,omitempty"` // reason if it is not valid
 }
 
 // Point is one value of a time series.
@@ -73,7 +73,7 @@ type Distribution struct {
 	Histogram  *hist.Histogram `json:"histogram"`
 }
 
-// Outcome is what became of an expectation.
+// Outcome is the result of an expectation.
 type Outcome string
 
 const (
@@ -82,7 +82,7 @@ const (
 	NotMeasured Outcome = "not measured" // the testbed could not support it; see Verdict.Reason
 )
 
-// Verdict compares one expectation with what was measured.
+// Verdict compares one expectation with the measurement.
 type Verdict struct {
 	Name     string  `json:"name"`
 	Labels   Labels  `json:"labels,omitempty"`
@@ -92,7 +92,7 @@ type Verdict struct {
 	Reason   string  `json:"reason,omitempty"`
 }
 
-// Table is a table of the report and of the terminal: cells are text, ready to read.
+// Table is a table of the report and of the terminal, with cells of text.
 type Table struct {
 	Title   string     `json:"title"`
 	Note    string     `json:"note,omitempty"`
@@ -100,11 +100,11 @@ type Table struct {
 	Rows    [][]string `json:"rows"`
 }
 
-// FigureKind says how a figure's curves are drawn.
+// FigureKind is the way in which a figure's curves are drawn.
 type FigureKind string
 
 const (
-	Lines    FigureKind = "lines"    // points joined by lines, with interval bars where Low and High are set
+	Lines    FigureKind = "lines"    // points joined by lines, with interval bars if Low and High are set
 	Steps    FigureKind = "steps"    // a staircase: a CDF
 	BarChart FigureKind = "bars"     // one group of bars per X, named by XNames
 	TimeLine FigureKind = "timeline" // like Lines, X in seconds, without markers
@@ -126,7 +126,7 @@ type Figure struct {
 	Curves   []Curve    `json:"curves"`
 }
 
-// Curve is one line or set of bars of a figure. Low and High, where set, are as long as X.
+// Curve is one line or set of bars of a figure. Low and High, if set, are as long as X.
 type Curve struct {
 	Name      string    `json:"name"`
 	X         []float64 `json:"x"`
@@ -136,7 +136,7 @@ type Curve struct {
 	Reference bool      `json:"reference,omitempty"` // a published or predicted line: drawn dashed
 }
 
-// Machine is the host a bundle was measured on.
+// Machine is the host of a bundle's measurement.
 type Machine struct {
 	Kernel  string `json:"kernel"`
 	CPU     string `json:"cpu"`
@@ -144,16 +144,16 @@ type Machine struct {
 	Memory  int64  `json:"memory_bytes"`
 	Distro  string `json:"distribution"`
 	Virtual string `json:"virtualization,omitempty"`
-	// Clock is InstructionClock where the machine's clock counts instructions, "" where it counts
-	// time.
+	// Clock is InstructionClock if the machine's clock counts instructions, "" if it counts time.
 	Clock string `json:"clock,omitempty"`
 }
 
-// InstructionClock is a virtual clock that goes on by one nanosecond an instruction (QEMU's -icount
-// shift=0) and from timer to timer while the machine is idle: what code costs is in no figure.
+// InstructionClock is a virtual clock that advances by one nanosecond per instruction (QEMU's
+// -icount shift=0) and from timer to timer while the machine is idle: no figure includes the cost
+// of code.
 const InstructionClock = "instructions"
 
-// Manifest says where a bundle comes from and how to measure it again.
+// Manifest describes the origin of a bundle and the command to repeat the measurement.
 type Manifest struct {
 	Format     string            `json:"format"` // "weir-bundle/1"
 	Kind       string            `json:"kind"`   // "lab", "tester", "rfc2544", "overlay" ...
@@ -163,15 +163,15 @@ type Manifest struct {
 	Started    time.Time         `json:"started"`
 	Finished   time.Time         `json:"finished"`
 	Machine    Machine           `json:"machine"`
-	Mechanisms map[string]string `json:"mechanisms"` // what the probes chose: "link": "AF_XDP emulator"
+	Mechanisms map[string]string `json:"mechanisms"` // chosen by the probes: "link": "AF_XDP emulator"
 	Seed       uint64            `json:"seed"`
 	Parameters map[string]string `json:"parameters,omitempty"` // --set values and flags that changed the run
-	Source     string            `json:"source,omitempty"`     // the scenario file, whole
-	Notes      []string          `json:"notes,omitempty"`      // what the reader must know: attempts rejected, a stopped run
-	Stopped    bool              `json:"stopped,omitempty"`    // ended early by the user; what had been measured is kept
+	Source     string            `json:"source,omitempty"`     // the whole scenario file
+	Notes      []string          `json:"notes,omitempty"`      // remarks for interpreting the figures: rejected attempts, a stopped run
+	Stopped    bool              `json:"stopped,omitempty"`    // ended early by the user; earlier results are kept
 }
 
-// Bundle is everything an evidence bundle holds.
+// Bundle is the content of an evidence bundle.
 type Bundle struct {
 	Manifest      Manifest
 	Samples       []Sample
@@ -184,12 +184,12 @@ type Bundle struct {
 	Attachments   []Attachment
 }
 
-// Attachment is a file that goes with a bundle as it is: what a program printed, a packet trace. It
-// is written and never read back.
+// Attachment is a file stored unchanged in a bundle, such as a program's output or a packet trace.
+// It is written and never read back.
 type Attachment struct {
 	Name    string // relative, with slashes
 	Content []byte
-	Path    string // of a file that has the content, in the place of Content
+	Path    string // of a file with the content, instead of Content
 }
 
 // Copy writes the attachment's content.

@@ -12,9 +12,9 @@ import (
 
 // Write replaces the file at path with the output of write and these permissions. After a crash,
 // power loss included, path has the old content or the new: the file and its folder are
-// synchronised. A killed process may leave a temporary file beside it, whose name begins with that
-// of path and a dot. The error of a file operation is an *fs.PathError or an *os.LinkError; others
-// are write's.
+// synchronised. A killed process may leave a temporary file beside it, named like path with a dot
+// and a suffix. The error of a file operation is an *fs.PathError or an *os.LinkError; others are
+// write's.
 func Write(path string, mode os.FileMode, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

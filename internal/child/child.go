@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package child runs parts of Weir in processes of their own that never outlive their parent.
+// Package child runs parts of Weir in separate processes that never outlive their parent.
 //
-// A part registers itself under a name; [Start] runs this same executable again with that name, and
-// [Main], called first thing in main and in TestMain, takes over there. The kernel kills a child
-// when its parent dies (PR_SET_PDEATHSIG), so that kill -9 of a run leaves no process behind.
+// A part registers itself under a name; [Start] runs this executable with that name, and [Main],
+// called first in main and in TestMain, runs the part. The kernel kills a child when its parent
+// dies (PR_SET_PDEATHSIG), so that kill -9 of a run leaves no process behind.
 package child
 
 import (
@@ -99,8 +99,8 @@ func StartIn(ctx context.Context, name string, stderr io.Writer, enter func(*sys
 	return p, nil
 }
 
-// hold starts and waits for the child on one thread that lives as long: the death signal follows
-// the thread, not the process.
+// hold starts the child and waits for it on one thread: the death signal follows the thread, not
+// the process.
 func (p *Process) hold(started chan<- error, enter func(*syscall.SysProcAttr) error) {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	var err error

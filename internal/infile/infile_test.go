@@ -18,8 +18,7 @@ import (
 
 var kind = Kind{What: "policy", Most: 8, Name: "name a policy", Larger: "split it"}
 
-// Each of these would hang, or never end, if it were opened and read as it comes; the test would
-// not finish.
+// Each of these blocks or never ends if it is opened and read naively; the test would not finish.
 func TestWhatIsNoFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -43,7 +42,7 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 			t.Errorf("%s: %v (try: %s), want %q", path, err, fault.Advice(err), want)
 		}
 	}
-	// The kernel's log: what is there is read, then it waits for more.
+	// The kernel's log returns its content, then blocks.
 	if _, err := (Kind{What: "policy", Most: 1 << 30, Name: "name a policy"}).Read("/proc/kmsg"); err == nil {
 		t.Error("/proc/kmsg has an end")
 	}
@@ -63,7 +62,7 @@ func TestNoMoreIsReadThanIsAllowed(t *testing.T) {
 			t.Errorf("%d octets: %d read, %v", size, len(text), err)
 		}
 	}
-	// A file that claims to be empty and is not.
+	// A file that reports the size 0 and has content.
 	if _, err := kind.Read("/proc/self/status"); err == nil || !strings.Contains(err.Error(), "more than 8 octets") {
 		t.Errorf("/proc/self/status: %v", err)
 	}

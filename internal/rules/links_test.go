@@ -17,7 +17,7 @@ var (
 	unanchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors are those that a page's headings have where it is shown.
+// anchors lists the anchors of a page's headings.
 func anchors(page string) map[string]bool {
 	all := map[string]bool{}
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
@@ -26,7 +26,7 @@ func anchors(page string) map[string]bool {
 	return all
 }
 
-// Links of the prose lead to files of the tree and to headings that are there.
+// Links in documents lead to existing files and headings.
 func TestLinksLeadSomewhere(t *testing.T) {
 	for _, from := range tracked(t, ".md") {
 		text := strings.Join(lines(t, from), "\n")

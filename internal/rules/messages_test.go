@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// fillers are words that stand where a noun of the field belongs. scripts/prose checks documents
-// and comments for the same words.
+// fillers are words in the place of a noun. scripts/prose checks documents and comments for the
+// same words.
 var fillers = regexp.MustCompile(`(?i)\b(what|who|whose|whom|whoever|whatever|told|tells?|of which|of those|by delay|refusals?|in force|foresees?|sent again|spines?)\b`)
 
 // unfinishedMessages lists files with messages that are not rewritten yet. The list only shrinks.

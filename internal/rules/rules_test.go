@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules holds the tree to the direction of dependencies that ARCHITECTURE.md draws, and to
-// small files.
+// Package rules checks the tree: imports follow the arrows of ARCHITECTURE.md, and files are small.
 package rules
 
 import (
@@ -17,7 +16,7 @@ import (
 	"testing"
 )
 
-// pkg is what `go list -json` says of a package.
+// pkg is the output of `go list -json` for a package.
 type pkg struct {
 	ImportPath   string
 	Dir          string
@@ -49,8 +48,8 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-// parts are the top folders and, below core, modules and internal, the folders that the rules tell
-// apart.
+// part returns the part of a package: its top folder and, below core, modules and internal, also
+// the next one.
 func part(path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "weir/"), "/")
 	if len(parts) > 1 && (parts[0] == "internal" || parts[0] == "core" || parts[0] == "modules" && parts[1] != "schemagen") {
@@ -89,7 +88,7 @@ var mayImport = map[string][]string{
 	"core/doctor":   {"core/module", "kernel", "record"},
 }
 
-// module lists what a module of policies may import: the contract, and what else it needs.
+// module lists the allowed imports of a policy module: the contract, and its other needs.
 func module(beside ...string) []string {
 	return append([]string{"core/match", "core/module", "core/policy", "core/selector"}, beside...)
 }
@@ -105,13 +104,13 @@ func TestDependenciesPointDown(t *testing.T) {
 		from := part(p.ImportPath)
 		allowed, isPart := mayImport[from]
 		if !isPart && !slices.Contains(helpers, from) && from != "internal/rules" {
-			t.Errorf("%s: %s is not in the rules: add it with what it may import", p.ImportPath, from)
+			t.Errorf("%s: %s is not in the rules: add it with its allowed imports", p.ImportPath, from)
 			continue
 		}
 		for _, path := range p.Imports {
 			to := part(path)
 			if to == "kernel/testutil" && (strings.HasSuffix(p.ImportPath, "/conformance") || strings.HasSuffix(p.ImportPath, "/labtest")) {
-				continue // what the tests of several packages run, or build on
+				continue // shared test tools and conformance suites
 			}
 			if !strings.HasPrefix(path, "weir/") || to == from || slices.Contains(helpers, to) || slices.Contains(allowed, to) {
 				continue
@@ -180,7 +179,7 @@ func TestPurePackagesMakeNoSystemCall(t *testing.T) {
 	}
 }
 
-// kernelLibraries are what only kernel may use.
+// kernelLibraries may be imported by kernel only.
 var kernelLibraries = []string{"github.com/vishvananda/netlink", "github.com/safchain/ethtool", "github.com/mdlayher/netlink"}
 
 func TestOnlyKernelUsesNetlink(t *testing.T) {
@@ -198,8 +197,7 @@ func TestOnlyKernelUsesNetlink(t *testing.T) {
 	}
 }
 
-// attachers may attach programs to devices: the owner of devices, and what tries out whether a
-// kernel does.
+// attachers may attach programs to devices: the owner of devices, and the feature probes.
 var attachers = []string{"weir/kernel/device", "weir/kernel/probe"}
 
 func TestOnlyTheOwnerOfDevicesAttachesProgramsToThem(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 const root = "../.."
 
-// tracked lists the files that git knows with one of these endings, but for generated ones.
+// tracked lists git's files with one of these endings, except generated ones.
 func tracked(t *testing.T, endings ...string) (all []string) {
 	t.Helper()
 	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -44,7 +44,7 @@ func lines(t *testing.T, name string) []string {
 	return strings.Split(string(text), "\n")
 }
 
-// Every source says under which license it stands, where tools look for it.
+// Every source names its license in its first lines, for tools.
 func TestSourcesNameTheirLicense(t *testing.T) {
 	for _, name := range tracked(t, ".go", ".c", ".h") {
 		head := strings.Join(lines(t, name)[:3], "\n")
@@ -54,7 +54,7 @@ func TestSourcesNameTheirLicense(t *testing.T) {
 	}
 }
 
-// maxColumns is how wide prose is; a tab counts as four.
+// maxColumns is the maximum width of prose; a tab counts as four.
 const maxColumns = 100
 
 var (
@@ -64,7 +64,7 @@ var (
 
 func columns(line string) int { return len([]rune(strings.ReplaceAll(line, "\t", "    "))) }
 
-// breakable says whether a line has a word too many: what cannot be broken may be longer.
+// breakable reports whether a long line can be broken.
 func breakable(line string) bool {
 	text := strings.TrimSpace(list.ReplaceAllString(comment.ReplaceAllString(line, ""), ""))
 	// Code, links and drawings are kept whole.

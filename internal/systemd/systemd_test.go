@@ -19,8 +19,8 @@ import (
 
 const unitPath = manager + "/unit/"
 
-// fake is a service manager on a socket of the test's own: it knows some units' cgroups, by the end
-// of their object's path.
+// fake is a service manager on the test's own socket: it knows some units' cgroups, by the end of
+// their object's path.
 type fake struct {
 	groups   map[string]any
 	listener net.Listener
@@ -47,8 +47,8 @@ func serve(t *testing.T, groups map[string]any) (*fake, *Manager) {
 	return f, &Manager{addresses: []string{"unix:path=" + path}}
 }
 
-// answer speaks the server's part: authentication in lines of text, then messages. The first
-// message is not looked at before another one comes, as systemd does where it has read both at
+// answer is the server's side of the protocol: authentication in lines of text, then messages. It
+// processes the first message only when another one arrives, like systemd after reading both at
 // once.
 func (f *fake) answer(conn net.Conn) {
 	var kept *dbus.Message
@@ -93,7 +93,7 @@ func (f *fake) answer(conn net.Conn) {
 	}
 }
 
-// value is what a call returns; nil for no such unit.
+// value returns the result of a call; nil for an unknown unit.
 func (f *fake) value(call *dbus.Message) any {
 	switch call.Headers[dbus.FieldMember].Value() {
 	case "GetUnit":
@@ -103,7 +103,7 @@ func (f *fake) value(call *dbus.Message) any {
 		}
 		return dbus.ObjectPath(unitPath + strings.ReplaceAll(name, ".", "_2e"))
 	case "Ping":
-		return true // which is not read
+		return true // unread
 	case "Get":
 		object := string(call.Headers[dbus.FieldPath].Value().(dbus.ObjectPath))
 		name := strings.ReplaceAll(strings.TrimPrefix(object, unitPath), "_2e", ".")
@@ -150,7 +150,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// The host's own systemd, where it has one.
+// The host's own systemd, if it has one.
 func TestTheHostsSystemd(t *testing.T) {
 	m := Booted()
 	if m == nil {

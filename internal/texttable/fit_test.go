@@ -18,7 +18,7 @@ var (
 	}
 )
 
-// A terminal breaks what is too wide at any place; words and figures are to stay together.
+// A terminal breaks a long line anywhere; words and figures must stay whole.
 func TestTablesFitTheTerminal(t *testing.T) {
 	for _, width := range []int{200, 80, 60, 40, 10} {
 		var out strings.Builder

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// reading is a text and what it must be read as, or the message it must be refused with.
+// reading is a text and its value, or the message of the error.
 type reading[T comparable] struct {
 	text  string
 	value T
@@ -44,7 +44,7 @@ func TestParseBitRate(t *testing.T) {
 		{"64 kbps", 64000, ""},
 		{" 1 bit ", 1, ""},
 		{"1tbps", 1e12, ""},
-		{"20M", 20e6, ""}, {"10m", 10e6, ""}, {"1.5 G", 15e8, ""}, {"64k", 64e3, ""}, // as iperf3 means them
+		{"20M", 20e6, ""}, {"10m", 10e6, ""}, {"1.5 G", 15e8, ""}, {"64k", 64e3, ""}, // as in iperf3
 		{"0", 0, ""},
 		{"0bit", 0, ""},
 		{"1000Tbit", 1e15, ""},
@@ -165,8 +165,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes a reader panic or leave its range, and what is printed is read as the
-// same within its rounding.
+// FuzzParse: no text makes a reader panic or leave its range, and printed values parse to the same
+// within rounding.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"200Mbit", "1.5 Gbit/s", "64KiB", "5ms", "1%", "0", "-1", "1e309Mbit", "٣bit", "0x1p-2", " %", "1_0B", "9999999999999999999"} {
 		f.Add(seed)

@@ -11,7 +11,7 @@ import (
 	"weir/internal/fault"
 )
 
-// hostile are texts that repeat something small until they are as long as a file may be.
+// hostile are texts that repeat something small up to the maximum length of a file.
 func hostile(octets int) map[string]string {
 	repeat := func(head, part, tail string) string {
 		return head + strings.Repeat(part, (octets-len(head)-len(tail))/len(part)) + tail
@@ -38,8 +38,8 @@ func stairs(octets int) string {
 	return b.String()
 }
 
-// allocated is how much memory parsing a text asks for, in octets and in pieces: what a step costs
-// is bounded, so this bounds the time too.
+// allocated returns the memory that parsing a text requests, in bytes and in pieces: the cost of a
+// step is bounded, so this bounds the time too.
 func allocated(limits Limits, text string) (octets, pieces uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -48,8 +48,8 @@ func allocated(limits Limits, text string) (octets, pieces uint64, err error) {
 	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs, err
 }
 
-// Work grows with the length of a file, whatever is in it: a file four times as long may cost
-// little more than four times as much.
+// Work grows linearly with the length of a file, for any content: a file four times as long may
+// cost little more than four times as much.
 func TestWorkGrowsWithTheFile(t *testing.T) {
 	const small = 32 << 10
 	limits := Limits{Octets: 4 * small, Values: 4 * small}
@@ -69,7 +69,8 @@ func TestWorkGrowsWithTheFile(t *testing.T) {
 	}
 }
 
-// A file of more values than its format allows is refused before the library makes nodes of them.
+// A file with more values than its format allows is rejected before the library makes nodes of
+// them.
 func TestTooManyValuesCostNothing(t *testing.T) {
 	const octets = 8 << 20
 	for _, part := range []string{"- ", "-\n", "a:\n"} {

@@ -13,8 +13,8 @@ import (
 	"weir/internal/nearest"
 )
 
-// Fields keeps where the keys of a mapping were written. A struct that has a field of this type
-// (tag `yaml:"-"`) gets it filled by Decode.
+// Fields holds the places of a mapping's keys. Decode fills a struct's field of this type (tag
+// `yaml:"-"`).
 type Fields struct {
 	Self   Place // the mapping itself
 	keys   map[string]Place
@@ -31,7 +31,7 @@ func (f Fields) Flawed(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return f.flaws[key] })
 }
 
-// At returns the place of a key's value, or of the mapping where the key was left out.
+// At returns the place of a key's value, or of the mapping if the key is missing.
 func (f Fields) At(key string) Place {
 	if place, given := f.keys[key]; given {
 		return place
@@ -80,14 +80,14 @@ type Variables struct {
 }
 
 // Decode fills the struct that into points to and adds mistakes to p. Keys are the fields' `yaml`
-// tags; a field without a tag is left alone, as are fields whose key the file does not give.
-// Destinations are structs, pointers, slices, Map, Text, Fields, bool, string, integers, floats,
-// Node pointers (the raw subtree), and encoding.TextUnmarshaler, whose errors may carry advice
-// (fault.Advice); a struct that is also a TextUnmarshaler accepts a single value as its short form.
-// Without vars, "${" has no meaning.
+// tags; fields without a tag, and fields of missing keys, keep their values. Destinations are
+// structs, pointers, slices, Map, Text, Fields, bool, string, integers, floats, Node pointers (the
+// raw subtree), and encoding.TextUnmarshaler; errors of the last may carry advice (fault.Advice). A
+// struct that is also a TextUnmarshaler accepts a single value as its short form. Without vars,
+// "${" has no meaning.
 //
-// Further options stand in the tags: `yaml:"name,required"` for a key that must be given,
-// `enum:"a,b"` for a string that must be one of those.
+// Tags have further options: `yaml:"name,required"` for a required key, `enum:"a,b"` for a string
+// with a fixed set of values.
 func (t *Tree) Decode(into any, vars *Variables, p *Problems) {
 	t.Root.Decode("", into, vars, p)
 }
@@ -117,7 +117,7 @@ func (d *decoder) complain(place Place, path, format string, args ...any) {
 	d.advise(place, "", path, format, args...)
 }
 
-// advise is complain with advice of its own.
+// advise is complain with separate advice.
 func (d *decoder) advise(place Place, try, path, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if path != "" {
@@ -182,8 +182,7 @@ func isMap(out reflect.Value) bool {
 
 func hasKeys(t reflect.Type) bool { return len(keysOf(t).keys) > 0 }
 
-// known remembers the keys of types, as encoding/json does: tags are slow to read, and never
-// change.
+// known caches the keys of types, like encoding/json: tags are slow to read, and never change.
 var known sync.Map // reflect.Type to *keySet
 
 // keySet holds the keys of a struct.
@@ -245,7 +244,7 @@ func words(list string) []string {
 	return strings.Split(list, ",")
 }
 
-// mapping fills a struct; struct fields without a tag that are embedded share their keys with it.
+// mapping fills a struct; embedded struct fields without a tag share their keys with it.
 func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 	set := keysOf(out.Type())
 	fields := Fields{Self: n.Place, keys: make(map[string]Place, len(n.Entries))}

@@ -10,7 +10,7 @@ import (
 )
 
 // Reference is one key of a struct's files, for the table of a reference. In Path NAME stands for a
-// key of a person's own.
+// user-defined key.
 type Reference struct {
 	Path     string
 	Doc      string // of the `doc` tag, without its full stop

@@ -12,7 +12,7 @@ import (
 	"weir/internal/fault"
 )
 
-// scalar puts a single value into its destination.
+// scalar stores a single value in its destination.
 func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 	text, ok := d.vars.expand(n, d.problems)
 	if !ok {

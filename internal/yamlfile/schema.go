@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// ShortForm is implemented by destinations that read themselves from a single value, to describe it
-// in the schema.
+// ShortForm is implemented by destinations with a form as a single value, to describe it in the
+// schema.
 type ShortForm interface {
 	// ShortForm describes the valid text, with an example.
 	ShortForm() string
 }
 
-// Schema returns the JSON Schema (draft 2020-12) of the files that Decode accepts into the struct's
+// Schema returns the JSON Schema (draft 2020-12) of the files that Decode accepts for the struct's
 // type. Descriptions come from `doc` tags. Every single value may also be text, since it may hold a
-// ${parameter}; what the text may be is checked by Decode alone. A `schema` tag gives a field's
-// schema where its type does not tell, an [Inner] that of the raw values of a key.
+// ${parameter}; only Decode checks that text. A `schema` tag sets a field's schema if its type does
+// not determine it, an [Inner] that of the raw values of a key.
 func Schema(t reflect.Type, id, title string, inner ...Inner) ([]byte, error) {
 	s := schema{defs: map[string]any{}, names: map[reflect.Type]string{}, inner: map[string]reflect.Type{}}
 	for _, i := range inner {
@@ -49,7 +49,7 @@ type Inner struct {
 
 type schema struct {
 	defs  map[string]any
-	names map[reflect.Type]string // of types that have none
+	names map[reflect.Type]string // of types without a name
 	inner map[string]reflect.Type // by key
 }
 
@@ -98,7 +98,7 @@ func (s *schema) of(t reflect.Type) map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "integer"}, parameter()}}
 }
 
-// single is any value that is not a list or a mapping.
+// single is any value except a list or a mapping.
 func single(doc string) map[string]any {
 	out := map[string]any{"type": []string{"string", "number", "boolean"}}
 	if doc != "" {
@@ -160,7 +160,7 @@ func (s *schema) structure(t reflect.Type) map[string]any {
 	return ref
 }
 
-// Keys lists every key that a struct's files may have, as "links.rate", for tests of references.
+// Keys lists every possible key of a struct's files, as "links.rate", for tests of references.
 func Keys(t reflect.Type) []string {
 	var all []string
 	walkKeys(t, "", map[reflect.Type]bool{}, &all)

@@ -21,7 +21,7 @@ const (
 type Limits struct {
 	Octets int  // of text
 	Values int  // keys' values and lists' items, once aliases are expanded
-	Line   bool // whether every value must be one line, as where tables show them
+	Line   bool // whether every value must be one line, for display in tables
 }
 
 // Kind is the kind of a node.
@@ -38,19 +38,18 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "a single value", "a mapping (key: value)", "a list"}[k]
 }
 
-// Node is a value of the file. Nodes are shared where the file uses an alias and must not be
-// changed.
+// Node is a value of the file. Aliases share nodes, so nodes must not be changed.
 type Node struct {
 	Kind    Kind
 	Place   Place
 	Text    string  // of a Scalar, without quotes
-	Quoted  bool    // a Scalar that had some
+	Quoted  bool    // a Scalar with quotes
 	Entries []Entry // of a Mapping, in the file's order
 	Items   []*Node // of a Sequence
 	size    int     // nodes in here, itself included, aliases expanded
 }
 
-// Size is the number of values in the node, itself included, with aliases expanded.
+// Size returns the number of values in the node, itself included, with aliases expanded.
 func (n *Node) Size() int { return n.size }
 
 // Entry is one key of a mapping.
@@ -71,7 +70,7 @@ func Parse(filename string, text []byte) (*Tree, error) {
 	return ParseWithin(Limits{Octets: MaxFile, Values: maxNodes}, filename, text)
 }
 
-// ParseWithin is Parse with other bounds.
+// ParseWithin is Parse with other limits.
 func ParseWithin(limits Limits, filename string, text []byte) (*Tree, error) {
 	var p Problems
 	c := &converter{file: filename, problems: &p, limits: limits, anchors: map[*yaml.Node]*Node{}}

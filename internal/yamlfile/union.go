@@ -14,7 +14,7 @@ type Union struct {
 	parts  []unionPart
 }
 
-// unionPart is one struct, and where its keys stand in the merged one.
+// unionPart is one struct and the places of its keys in the merged one.
 type unionPart struct {
 	from  reflect.Type
 	index [][]int // in the struct, one for each of its keys
@@ -22,7 +22,7 @@ type unionPart struct {
 	spare []int   // fields of type Fields in the struct
 }
 
-// NewUnion joins structs as Decode takes them. A key that two of them have is an error.
+// NewUnion joins structs for Decode. A key in two of them is an error.
 func NewUnion(parts ...reflect.Type) (*Union, error) {
 	u := &Union{}
 	fields := []reflect.StructField{{Name: "Places", Type: fieldsType, Tag: `yaml:"-"`}}
@@ -44,8 +44,8 @@ func NewUnion(parts ...reflect.Type) (*Union, error) {
 	return u, nil
 }
 
-// Decode fills the structs that into points to, one for each part of the union and in its order, as
-// [Node.Decode] does. A mistake in the keys of one part shows in the [Fields] of all of them.
+// Decode fills the structs that into points to, one for each part of the union and in its order,
+// like [Node.Decode]. A mistake in the keys of one part shows in the [Fields] of all of them.
 func (u *Union) Decode(n *Node, path string, into []any, vars *Variables, p *Problems) Fields {
 	merged := reflect.New(u.merged)
 	n.Decode(path, merged.Interface(), vars, p)
@@ -65,7 +65,7 @@ func (u *Union) Decode(n *Node, path string, into []any, vars *Variables, p *Pro
 	return fields
 }
 
-// Names lists the keys of a struct as Decode takes it, in its order.
+// Names lists the keys of a struct in order.
 func Names(t reflect.Type) []string { return keysOf(t).names }
 
 // New makes a zero struct for each part, for Decode.
@@ -80,5 +80,5 @@ func (u *Union) New() []any {
 // Names lists the keys of all parts, in their order.
 func (u *Union) Names() []string { return keysOf(u.merged).names }
 
-// Type is the struct that has all keys, for [Schema] and [Keys].
+// Type returns the struct with all keys, for [Schema] and [Keys].
 func (u *Union) Type() reflect.Type { return u.merged }

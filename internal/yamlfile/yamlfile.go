@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yamlfile reads the YAML files that people write: strictly, with the place of every
-// mistake.
+// Package yamlfile reads hand-written YAML files strictly, with the place of every mistake.
 //
 // [Parse] makes a tree of a file's text and [Tree.Decode] fills a Go struct from it. Unknown keys,
-// keys given twice, missing values and values of the wrong kind are reported all at once, each as
-// file:line:column with the nearest key that would be valid. What a caller finds wrong later is
-// added to the same [Problems], by the places that [Fields] keeps.
+// duplicate keys, missing values and values of the wrong kind are reported all at once, each as
+// file:line:column with the nearest valid key. A caller adds mistakes that it finds later to the
+// same [Problems], with the places in [Fields].
 //
-// What will bite you: scalars are text until the destination's type reads them, so "yes" is no bool
-// and 1e3 is a fine string; an empty value ("rate:") is an error, not a zero; tags, several
-// documents in a file and keys that are not plain words are refused.
+// Pitfalls: scalars are text until the destination's type reads them, so "yes" is no bool and 1e3
+// is a fine string. An empty value ("rate:") is an error, not a zero. Tags, several documents in a
+// file and keys that are not plain words are rejected.
 package yamlfile
 
 import (
@@ -43,12 +42,12 @@ func (p Place) String() string {
 type Error struct {
 	Place   Place
 	Message string
-	Try     string // one sentence in the imperative; "" leaves the advice to the file's reader
+	Try     string // one sentence in the imperative; "" uses the file's general advice
 }
 
 func (e *Error) Error() string { return e.Place.String() + ": " + e.Message }
 
-// Of a hopeless file, this many mistakes are kept and printed; the rest is counted.
+// Of a file with many mistakes, this many are kept and printed; the rest is counted.
 const (
 	maxKept  = 200
 	maxShown = 20
@@ -60,7 +59,7 @@ type Problems struct {
 	beyond int // mistakes that came after the first maxKept
 }
 
-// Add notes a mistake; the same one at the same place is kept once.
+// Add adds a mistake; the same one at the same place is kept once.
 func (p *Problems) Add(place Place, try, format string, args ...any) {
 	if len(p.found) == maxKept {
 		p.beyond++
@@ -88,7 +87,7 @@ func (p *Problems) Merge(other *Problems, note string) {
 	p.beyond += other.beyond
 }
 
-// Len is the number of mistakes so far.
+// Len returns the number of mistakes so far.
 func (p *Problems) Len() int { return len(p.found) + p.beyond }
 
 // Err returns nil without mistakes, otherwise all of them in the file's order as one fault of
@@ -134,7 +133,7 @@ func advice(mistakes []*Error) string {
 	return strings.Join(all, "\n")
 }
 
-// list is the error that several mistakes make together, one line each.
+// list is the joint error of several mistakes, one line each.
 type list struct {
 	errors []*Error
 	beyond int
@@ -163,8 +162,7 @@ func (l *list) Unwrap() []error {
 	return all
 }
 
-// Mistakes returns the single mistakes of an error that came from this package, in the file's
-// order.
+// Mistakes returns the single mistakes of an error of this package, in the file's order.
 func Mistakes(err error) []*Error {
 	var l *list
 	if errors.As(err, &l) {
@@ -187,5 +185,5 @@ func Decode(filename string, text []byte, into any) error {
 
 const correct = "correct the file at the places named"
 
-// tryFormats is for a file in which there is no place to name.
+// tryFormats is the advice for a file without a single place to name.
 const tryFormats = "docs/formats describes the file, with examples"

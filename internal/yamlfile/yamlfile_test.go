@@ -181,7 +181,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Mistakes that have ways out of their own tell each once, and for which lines.
+// Each mistake's own advice appears once, with its lines.
 func TestEveryMistakeHasItsWayOut(t *testing.T) {
 	for text, want := range map[string]string{
 		"titel: x": `write "title" instead of "titel"`,
@@ -248,8 +248,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no text makes the reader panic or hang, and a text it refuses is refused with status
-// Usage.
+// FuzzDecode: no text makes the reader panic or hang, and a rejected text gives status Usage.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{"title: a\nlinks: [{name: b}]", "a: &x {b: *x}", "? [a]\n: b", "- - - x", "<<: {a: b}", "a: |\n  b\n", "%YAML 1.2\n---\na: b\n", "\"", "a: !!map {}", "{", "[}", "a:\n\t- b", "&a : b", "? : ?", "a: &x {k: 1}\nb:\n  <<: *x\n  <<: *x", "- - - -\n-\n-", "a: &x {b: *x}\nc: *x", "a: [\n[", "b:\n k: *none"} {
 		f.Add([]byte(seed))

@@ -9,7 +9,7 @@ import (
 	"weir/record"
 )
 
-// attachmentName is where an attachment is in the bundle.
+// attachmentName returns the place of an attachment in the bundle.
 func attachmentName(a record.Attachment) (string, error) {
 	if !filepath.IsLocal(filepath.FromSlash(a.Name)) {
 		return "", fmt.Errorf("attachment %q: it would lie outside the bundle", a.Name)

@@ -23,7 +23,7 @@ import (
 	"weir/record/hist"
 )
 
-// Files that are right in every sum and header, and small because they say one thing over and over.
+// Files with correct sums and headers that are small because they repeat one value.
 func TestSmallFilesDoNotTakeTheMemory(t *testing.T) {
 	var samples, points, distributions, labels, many, full bytes.Buffer
 	long, wide := strings.Repeat("x", 100_000), record.Labels{}
@@ -63,8 +63,7 @@ func TestSmallFilesDoNotTakeTheMemory(t *testing.T) {
 
 const childReads = "WEIR_TEST_READ"
 
-// TestReadAsChild is the child's part of readInChild, and says what is wrong with the file that it
-// is given.
+// TestReadAsChild is the child's part of readInChild: it reads the given file and prints the error.
 func TestReadAsChild(t *testing.T) {
 	content, err := os.ReadFile(os.Getenv(childReads))
 	if err != nil {
@@ -86,8 +85,7 @@ func TestReadAsChild(t *testing.T) {
 	}
 }
 
-// readInChild reads a table in a process of its own and returns the most memory that it had, and
-// its error.
+// readInChild reads a table in a separate process and returns its maximum memory and its error.
 func readInChild(t *testing.T, kind string, content []byte) (octets int64, output string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind)
@@ -105,7 +103,7 @@ func readInChild(t *testing.T, kind string, content []byte) (octets int64, outpu
 	return 0, ""
 }
 
-// Headers that promise more than is there, or than weir writes.
+// Headers that promise more than the file holds, or than weir writes.
 func TestPagesThatExpandAreRefused(t *testing.T) {
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -158,7 +156,7 @@ func TestPagesThatExpandAreRefused(t *testing.T) {
 	}
 }
 
-// A list's length is checked before anything is made of it.
+// A list's length is checked before memory is allocated for it.
 func TestMeasureReadsWhatTheDecoderReads(t *testing.T) {
 	h := format.PageHeader{Type: format.DataPageV2, CompressedPageSize: 300}
 	h.DataPageHeaderV2.Valid = true
@@ -179,7 +177,7 @@ func TestMeasureReadsWhatTheDecoderReads(t *testing.T) {
 	}
 }
 
-// No file ends in a panic, or takes more memory than small ones may.
+// No file causes a panic or takes more memory than a small one may.
 func FuzzReadRows(f *testing.F) {
 	for _, n := range []int{0, 1, 50} {
 		var file bytes.Buffer

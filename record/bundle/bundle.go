@@ -4,8 +4,8 @@
 // describes the files.
 //
 // Write works on a temporary folder beside the target and renames it at the end, so that the target
-// is either what it was or complete. Labels of what Read returns are shared between rows that have
-// the same ones: do not change them in place.
+// is either unchanged or complete. Rows with equal labels share one map after Read: do not change
+// it in place.
 package bundle
 
 import (

@@ -15,8 +15,8 @@ import (
 var sampleColumns = []string{"subject", "metric", "unit", "repetition", "attempt", "value", "valid", "reason"}
 
 // WriteCSV writes samples as a table: a column per label in alphabetical order, then the fixed
-// ones. A label that is named like a fixed column is written as label_NAME. Values are in base
-// units with all their digits.
+// ones. A label with the name of a fixed column is written as label_NAME. Values are in base units
+// with all their digits.
 func WriteCSV(w io.Writer, samples []record.Sample) error {
 	seen := map[string]bool{}
 	for _, s := range samples {

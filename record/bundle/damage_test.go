@@ -63,7 +63,7 @@ func TestReadErrorsNameTheWayOut(t *testing.T) {
 	}
 }
 
-// A figure that cannot be drawn must not cost the measurement.
+// A figure that cannot be drawn must not lose the measurement.
 func TestAFigureThatCannotBeDrawn(t *testing.T) {
 	b := &record.Bundle{Manifest: record.Manifest{Format: record.FormatBundle}, Figures: []record.Figure{
 		{Name: "odd", Kind: record.Lines, Curves: []record.Curve{{Name: "c", X: []float64{1, 2}, Y: []float64{1}}}}, {Name: "even", Kind: record.Lines}}}
@@ -85,7 +85,7 @@ func TestAFigureThatCannotBeDrawn(t *testing.T) {
 	}
 }
 
-// A file that is cut off anywhere must be an error, never a panic and never fewer rows.
+// A file truncated at any place is an error, never a panic and never fewer rows.
 func TestTruncatedParquet(t *testing.T) {
 	dir := written(t)
 	for _, name := range []string{bundle.SamplesFile, bundle.DistributionsFile} {
@@ -108,7 +108,7 @@ func TestTruncatedParquet(t *testing.T) {
 	}
 }
 
-// A single wrong bit anywhere must be noticed.
+// A single wrong bit anywhere is detected.
 func TestDamagedParquet(t *testing.T) {
 	dir := written(t)
 	path := filepath.Join(dir, bundle.DistributionsFile)
@@ -128,7 +128,7 @@ func TestDamagedParquet(t *testing.T) {
 	}
 }
 
-// A disk that fills up: the error says so, and nothing is left.
+// A full disk is reported, and nothing is left.
 func TestNoSpaceLeavesNothing(t *testing.T) {
 	small := smallDisk(t, 64<<10)
 	dir := filepath.Join(small, "bundle")

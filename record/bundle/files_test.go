@@ -48,7 +48,7 @@ func TestParquetReadsWithoutOurTypes(t *testing.T) {
 	}
 }
 
-// The sums must be those of an independent program, over every file.
+// The sums equal those of an independent program, for every file.
 func TestSumsAgreeWithSha256sum(t *testing.T) {
 	check := exec.Command(testutil.Command(t, "sha256sum"), "--check", "--strict", "--quiet", bundle.SumsFile)
 	check.Dir = written(t)
@@ -193,7 +193,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// Attachments are written as they are, summed as everything else, and never outside the bundle.
+// Attachments are stored unchanged, with a sum, and never outside the bundle.
 func TestAttachments(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "trace")
 	if err := os.WriteFile(elsewhere, []byte("frames"), 0o600); err != nil {

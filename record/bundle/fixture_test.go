@@ -10,10 +10,10 @@ import (
 	"weir/record/hist"
 )
 
-// hostile is a name that must be escaped wherever it is written.
+// hostile is a name that must be escaped everywhere.
 const hostile = `<script>alert("x")</script>&'`
 
-// fixture is a bundle with everything in it.
+// fixture is a bundle with all parts.
 func fixture() *record.Bundle {
 	b := &record.Bundle{Manifest: record.Manifest{
 		Format: record.FormatBundle, Kind: "lab", Name: "loss-study", Version: "1.0.0",

@@ -12,7 +12,7 @@ import (
 	"weir/record/summary"
 )
 
-// The elements of JUnit's XML that continuous integration systems agree on.
+// The elements of JUnit's XML that continuous integration systems have in common.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`

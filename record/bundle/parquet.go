@@ -57,7 +57,7 @@ type (
 		Max        uint64            `parquet:"max"`
 		Buckets    []bucketRow       `parquet:"buckets,list"`
 	}
-	// bucketRow is one bucket that holds values: Low <= value <= High.
+	// bucketRow is one non-empty bucket: Low <= value <= High.
 	bucketRow struct {
 		Low   uint64 `parquet:"low"`
 		High  uint64 `parquet:"high"`
@@ -130,7 +130,7 @@ func readRows[Row, T any](content []byte, convert func(*Row, *keeper) (T, error)
 			}
 			items = append(items, item)
 		}
-		clear(rows) // the reader would write into the maps and lists that were handed out
+		clear(rows) // the reader would write into the returned maps and lists
 		if errors.Is(err, io.EOF) {
 			break
 		}

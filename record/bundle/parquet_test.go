@@ -9,8 +9,7 @@ import (
 	"weir/record"
 )
 
-// The parser itself must refuse a file that is cut off, without a panic and without giving fewer
-// rows.
+// The parser itself rejects a truncated file, without a panic and without returning fewer rows.
 func TestParserRefusesCutOffRows(t *testing.T) {
 	samples := make([]record.Sample, 300)
 	for i := range samples {

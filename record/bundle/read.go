@@ -20,7 +20,7 @@ import (
 
 const formatFamily = "weir-bundle/"
 
-// Files of a bundle, and how large they may be: strangers send bundles.
+// Files of a bundle and their maximum sizes, because bundles come from other people.
 var (
 	sumsFile     = infile.Kind{What: "bundle", Most: 1 << 20, Name: tryAgain, Larger: tryAgain}
 	documentFile = infile.Kind{What: "bundle", Most: 16 << 20, Name: tryAgain, Larger: tryAgain}

@@ -27,8 +27,8 @@ func resolve(dir string) (string, error) {
 	return absolute, nil
 }
 
-// sibling returns a free name beside dir, on the same file system. It holds the process's number,
-// for sweep.
+// sibling returns a free name beside dir, on the same file system. It holds the process id, for
+// sweep.
 func sibling(dir, purpose string) string {
 	name := fmt.Sprintf("%s%s-%d-%08x", siblingPrefix(dir), purpose, os.Getpid(), rand.Uint32())
 	return filepath.Join(filepath.Dir(dir), name)
@@ -36,9 +36,9 @@ func sibling(dir, purpose string) string {
 
 func siblingPrefix(dir string) string { return "." + filepath.Base(dir) + ".weir-" }
 
-// replace moves partial to dir. What is there already, a bundle or an empty folder, is exchanged
-// with it in one step where the file system can do that, otherwise moved aside first and put back
-// if the second step goes wrong.
+// replace moves partial to dir. An existing bundle or empty folder is exchanged with it in one step
+// if the file system can do that. Otherwise it is moved aside first, and moved back if the second
+// step fails.
 func replace(dir, partial string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return os.Rename(partial, dir)
@@ -64,7 +64,7 @@ func replace(dir, partial string) error {
 func sweep(dir string) {
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil {
-		return // only tidying: the bundle is written
+		return // only cleanup: the bundle is written
 	}
 	for _, entry := range entries {
 		rest, ours := strings.CutPrefix(entry.Name(), siblingPrefix(dir))

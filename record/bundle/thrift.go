@@ -8,9 +8,9 @@ import (
 	"fmt"
 )
 
-// Footer and page headers of Parquet are Thrift structures in the compact protocol, and the
-// library's decoder makes a list as long as its head says, and then reads it. measure walks a
-// structure first, so that nothing is decoded whose lengths do not fit.
+// Footer and page headers of Parquet are Thrift structures in the compact protocol. The library's
+// decoder allocates a list of any stated length, and then reads it. measure walks a structure
+// first, so that only structures with consistent lengths are decoded.
 const (
 	thriftBool, thriftFalse, thriftByte   = 1, 2, 3
 	thriftDouble, thriftBinary            = 7, 8
@@ -22,7 +22,7 @@ var errThrift = errors.New("a structure of the file does not end where it should
 
 type thriftWalk struct {
 	text     []byte // rest
-	elements int    // of lists and maps that may still come
+	elements int    // of lists and maps that are still allowed
 }
 
 // measure returns the length of the structure at the start of text. All its lists together may have

@@ -22,9 +22,9 @@ import (
 	"weir/record/report"
 )
 
-// Write writes the bundle to dir, which must not exist, be empty or hold a bundle, which is then
-// replaced as a whole. The manifest's format is set to [record.FormatBundle]. After an error dir is
-// what it was before.
+// Write writes the bundle to dir, which must not exist, be empty or hold a bundle; Write replaces
+// that as a whole. It sets the manifest's format to [record.FormatBundle]. After an error dir is
+// unchanged.
 func Write(dir string, b *record.Bundle) error {
 	dir, err := resolve(dir)
 	if err != nil {
@@ -82,7 +82,7 @@ func isBundle(dir string) bool {
 	return err == nil && json.Unmarshal(text, &manifest) == nil && strings.HasPrefix(manifest.Format, formatFamily)
 }
 
-// writeAll writes every file into dir, and at last their sums.
+// writeAll writes every file into dir, and then their sums.
 func writeAll(dir string, b *record.Bundle) error {
 	complete := *b
 	complete.Manifest.Format = record.FormatBundle
@@ -178,8 +178,7 @@ func writeFile(path string, write func(io.Writer) error) (sum string, err error)
 	return hex.EncodeToString(hash.Sum(nil)), errors.Join(err, file.Close())
 }
 
-// writeJSON writes a document with indentation, and without the escapes that only matter inside
-// HTML.
+// writeJSON writes a document with indentation, and without the escapes needed only inside HTML.
 func writeJSON(w io.Writer, document any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compare says what differs between two bundles, and whether chance explains it.
+// Package compare lists the differences of two bundles, and tests whether chance explains them.
 //
-// Every quantity that both measured is compared by Welch's t test. Many comparisons at once find
-// differences by chance alone, so significance is judged after Holm's correction over all of them.
+// Every common quantity is compared by Welch's t test. Many comparisons at once find differences by
+// chance alone, so significance is judged after Holm's correction over all of them.
 package compare
 
 import (
@@ -48,9 +48,9 @@ type Result struct {
 	Rows []Row           `json:"rows"`
 }
 
-// Compare compares all quantities of two bundles. Quantities whose labels, subject, metric or unit
-// differ are not the same one. A quantity with no valid repetition counts as missing on that side;
-// missing on both, it is left out.
+// Compare compares all quantities of two bundles. A quantity is identified by labels, subject,
+// metric and unit. One without a valid repetition counts as missing on that side; missing on both,
+// it is omitted.
 func Compare(a, b *record.Bundle) Result {
 	first, second := byKey(a.Samples), byKey(b.Samples)
 	result := Result{A: a.Manifest, B: b.Manifest}
@@ -129,7 +129,7 @@ func (r Result) Differing() []Row {
 	return rows
 }
 
-// All writes every quantity that both measured and that does not differ significantly, for people.
+// All returns every common quantity without a significant difference, for people.
 func (r Result) All() record.Table {
 	var same []Row
 	differing := r.Differing()
@@ -184,7 +184,7 @@ func table(rows []Row) record.Table {
 	return t
 }
 
-// cells prints everything of a row but its labels.
+// cells prints a row without its labels.
 func (r Row) cells() []string {
 	a, _ := summary.Cells(r.A, r.Unit)
 	b, _ := summary.Cells(r.B, r.Unit)

@@ -69,7 +69,7 @@ func TestABundleDoesNotDifferFromItself(t *testing.T) {
 	}
 }
 
-// 200 quantities from the same distribution: uncorrected, about 10 would be called different.
+// 200 quantities from the same distribution: uncorrected, about 10 would count as different.
 func TestManyComparisonsAreCorrected(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	var a, b record.Bundle

@@ -24,8 +24,8 @@ const (
 )
 
 // All returns the bundle's own figures, then time lines and distributions unless it has figures of
-// these kinds itself. At most limit time lines and limit distributions are made; omitted says how
-// many there would be beyond that. Names are made fit for files, and unique.
+// these kinds itself. It makes at most limit time lines and limit distributions; omitted is the
+// number of further ones. Names are valid file names, and unique.
 func All(b *record.Bundle, limit int) (all []record.Figure, omitted int) {
 	all = slices.Clone(b.Figures)
 	has := func(kind record.FigureKind) bool {
@@ -46,7 +46,7 @@ func All(b *record.Bundle, limit int) (all []record.Figure, omitted int) {
 	return all, omitted
 }
 
-// rename makes every name a file name that occurs once.
+// rename makes every name a unique file name.
 func rename(list []record.Figure) {
 	taken := map[string]bool{}
 	for i := range list {
@@ -99,9 +99,9 @@ func valid(points []record.Point, samples []record.Sample) []record.Point {
 	return kept
 }
 
-// TimeLines returns a figure per metric and labels, of the first repetition that has points, with a
-// curve per subject. Of several attempts at it the last one is taken, since an attempt is only made
-// where the one before was rejected.
+// TimeLines returns a figure per metric and labels, of the first repetition with points, with a
+// curve per subject. It takes the last attempt of that repetition, because the earlier ones were
+// rejected.
 func TimeLines(points []record.Point) []record.Figure {
 	type run struct{ repetition, attempt int }
 	chosen := map[summary.Key]run{}
@@ -135,8 +135,8 @@ func TimeLines(points []record.Point) []record.Figure {
 	return figures
 }
 
-// keyer makes the key of the figure that a point belongs to. Points mostly follow others of their
-// series, and a series may have millions, so it remembers the last one.
+// keyer makes the key of a point's figure. It caches the last key, because consecutive points
+// mostly belong to one series, which may have millions.
 type keyer struct {
 	last record.Point
 	key  summary.Key
@@ -217,7 +217,7 @@ func together(a, b *record.Distribution) bool {
 	return a.Metric == b.Metric && a.Subject == b.Subject && a.Unit == b.Unit
 }
 
-// cdf draws distributions of one quantity that differ in their labels.
+// cdf draws distributions of one quantity with different labels.
 func cdf(group []*record.Distribution) record.Figure {
 	first := group[0]
 	common, lowest, highest := maps.Clone(first.Labels), first.Histogram.Min(), first.Histogram.Max()
@@ -246,7 +246,7 @@ func cdf(group []*record.Distribution) record.Figure {
 // title makes a metric's name readable: "owd_p99" is "owd p99".
 func title(metric string) string { return strings.ReplaceAll(metric, "_", " ") }
 
-// fileName joins parts to a name that every file system takes.
+// fileName joins parts to a name that is valid on every file system.
 func fileName(parts ...string) string {
 	text := strings.Map(func(r rune) rune {
 		switch {

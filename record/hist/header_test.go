@@ -31,7 +31,7 @@ int main(void)
 	return 0;
 }`
 
-// The BPF data planes must put every value into the bucket that Index gives.
+// The BPF data planes must use the bucket of Index for every value.
 func TestHeaderHasTheSameBuckets(t *testing.T) {
 	compiler := testutil.Command(t, "cc")
 	dir := t.TempDir()

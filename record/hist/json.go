@@ -9,7 +9,7 @@ import (
 	"math/bits"
 )
 
-// document is a histogram in JSON: only the buckets that hold values, as [index, count], in order.
+// document is a histogram in JSON: only the non-empty buckets, as [index, count], in order.
 type document struct {
 	SubBits int         `json:"sub_bits"`
 	Count   uint64      `json:"count"`
@@ -49,8 +49,8 @@ func (h *Histogram) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// FromBuckets makes a histogram from [index, count] pairs in order of index, and checks that they,
-// the extremes and the sum can belong together.
+// FromBuckets makes a histogram from [index, count] pairs in order of index, and checks that they
+// are consistent with the extremes and the sum.
 func FromBuckets(pairs [][2]uint64, low, high, sum uint64) (*Histogram, error) {
 	if len(pairs) == 0 {
 		if low != 0 || high != 0 || sum != 0 {
@@ -79,8 +79,8 @@ func FromBuckets(pairs [][2]uint64, low, high, sum uint64) (*Histogram, error) {
 	return h, h.check(int(pairs[0][0]), int(next-1))
 }
 
-// check compares the extremes with the outermost buckets that hold values. The top bucket may be an
-// open one.
+// check compares the extremes with the outermost non-empty buckets. The top bucket may be an open
+// one.
 func (h *Histogram) check(first, last int) error {
 	minimum, maximum := Index(h.min), Index(h.max)
 	fits := minimum == first || (first == last && minimum > first)

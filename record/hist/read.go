@@ -48,7 +48,7 @@ func (h *Histogram) Max() uint64 {
 	return h.max
 }
 
-// All iterates over the buckets that hold values, in order: their index and count.
+// All iterates over the non-empty buckets, in order: their index and count.
 func (h *Histogram) All() iter.Seq2[int, uint64] {
 	return func(yield func(int, uint64) bool) {
 		if h.Count() == 0 {
@@ -63,10 +63,9 @@ func (h *Histogram) All() iter.Seq2[int, uint64] {
 }
 
 // Quantile returns the value at or below which the share q of all values lies: the value of rank
-// ceil(q·Count), as the oracle of a sorted list would give it, interpolated inside its bucket. It
-// lies in the same bucket as the true value, so it is off by less than 1/32 of it, and it is exact
-// below 64, at q = 0 (the minimum) and at q = 1 (the maximum). An empty histogram gives 0; q is
-// clamped to 0..1.
+// ceil(q·Count) in a sorted list, interpolated inside its bucket. It lies in the same bucket as the
+// true value, so its error is less than 1/32 of it, and it is exact below 64, at q = 0 (the
+// minimum) and at q = 1 (the maximum). An empty histogram gives 0; q is clamped to 0..1.
 func (h *Histogram) Quantile(q float64) uint64 {
 	count := h.Count()
 	switch {
@@ -106,7 +105,7 @@ func within(low, high, n, k uint64) uint64 {
 }
 
 // span returns a bucket's bounds, narrowed to the extremes. The topmost bucket ends at the maximum
-// even where that lies beyond it: an imported array puts all that is above its last bucket into it.
+// even if that lies beyond it: the last bucket of an imported array holds all larger values.
 func (h *Histogram) span(i int, top bool) (low, high uint64) {
 	low, high = Bounds(i)
 	if top {
@@ -121,8 +120,8 @@ type Step struct {
 	Share float64
 }
 
-// CDF returns the cumulative distribution at the upper bound of every bucket that holds values; the
-// last step is the maximum, with share 1. An empty histogram gives none.
+// CDF returns the cumulative distribution at the upper bound of every non-empty bucket; the last
+// step is the maximum, with share 1. An empty histogram gives none.
 func (h *Histogram) CDF() []Step {
 	var steps []Step
 	var below uint64
@@ -144,13 +143,12 @@ func (h *Histogram) Curve() (x, y []float64) {
 }
 
 // FromCounts makes a histogram from an array indexed by [Index] and the exact minimum, maximum and
-// sum of its values, as the BPF data planes keep them. The array may be shorter than [Buckets]; its
-// last bucket then also holds all values above it, and quantiles that fall there are known only to
-// lie between its lower bound and the maximum.
+// sum of its values, as in the BPF data planes. The array may be shorter than [Buckets]. Its last
+// bucket then also holds all larger values, and the only bounds of quantiles there are its lower
+// bound and the maximum.
 //
-// An array that is read while it is being filled may be ahead of its extremes; these are then moved
-// to the nearest values that the outermost buckets allow. The only error is an array longer than
-// Buckets.
+// An array read during recording may be ahead of its extremes; these are then moved to the nearest
+// values that the outermost buckets allow. The only error is an array longer than Buckets.
 func FromCounts(counts []uint64, low, high, sum uint64) (*Histogram, error) {
 	if len(counts) > Buckets {
 		return nil, fmt.Errorf("histogram of %d buckets: at most %d exist", len(counts), Buckets)

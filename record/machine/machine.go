@@ -49,7 +49,7 @@ func describe(root string) record.Machine {
 	cpuinfo := read("proc/cpuinfo")
 	return record.Machine{
 		Kernel:  strings.TrimSpace("Linux " + release + " " + runtime.GOARCH),
-		CPU:     processor(cpuinfo),
+		CPU:     cpuModel(cpuinfo),
 		Cores:   runtime.NumCPU(),
 		Memory:  memory(read("proc/meminfo")),
 		Distro:  distribution(read("etc/os-release")),
@@ -57,9 +57,9 @@ func describe(root string) record.Machine {
 	}
 }
 
-// processor returns the CPU model: x86 and uml have "model name", others "Model" or "Processor",
-// ARM often none.
-func processor(cpuinfo string) string {
+// cpuModel returns the CPU model; its field in cpuinfo depends on the architecture, and ARM often
+// has none.
+func cpuModel(cpuinfo string) string {
 	for _, key := range []string{"model name", "Processor", "cpu model", "Model", "uarch"} {
 		if value := field(cpuinfo, key); value != "" {
 			return value
@@ -78,7 +78,7 @@ func memory(meminfo string) int64 {
 	return kib * 1024
 }
 
-// distribution is the name that os-release(5) means for people.
+// distribution returns the display name of os-release(5).
 func distribution(release string) string {
 	for line := range strings.Lines(release) {
 		if value, found := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); found {
@@ -112,7 +112,7 @@ func virtualization(cpuinfo, hypervisor, vendor, environment string) string {
 	return kind
 }
 
-// field is the first value of a key in the "key : value" form of /proc.
+// field returns the first value of a key in the "key : value" form of /proc.
 func field(text, key string) string {
 	for line := range strings.Lines(text) {
 		name, value, found := strings.Cut(line, ":")

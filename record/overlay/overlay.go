@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package overlay puts the curves of several bundles into one figure.
+// Package overlay merges the curves of several bundles into one figure.
 //
-// Figures of two bundles are the same one if name, kind and units are. What fewer than two bundles
-// have is left out. A published or predicted curve that is the same in all is drawn once.
+// Figures of two bundles are the same if name, kind and units are equal. Figures in only one bundle
+// are omitted. A published or predicted curve that is the same in all is drawn once.
 package overlay
 
 import (
@@ -19,7 +19,7 @@ import (
 	"weir/record/figures"
 )
 
-// Kind is the manifest's kind of a bundle that Of makes.
+// Kind is the manifest's kind of a bundle made by Of.
 const Kind = "overlay"
 
 // drawn is the number of time lines, and of distributions, for a bundle without own figures.
@@ -31,8 +31,8 @@ type Source struct {
 	Bundle       *record.Bundle
 }
 
-// Of returns a bundle with the figures that two or more sources have, and with the samples of all,
-// to which a label adds the source's name. No common figure is a fault.
+// Of returns a bundle with the figures of at least two sources, and with the samples of all; a
+// label holds the source's name. No common figure is a fault.
 func Of(sources []Source) (*record.Bundle, error) {
 	b := &record.Bundle{Manifest: record.Manifest{Kind: Kind, Name: "overlay of " + names(sources)}}
 	var groups [][]part

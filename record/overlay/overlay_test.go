@@ -35,7 +35,7 @@ func lines(curves ...record.Curve) record.Figure {
 	return record.Figure{Name: "goodput", Title: "Goodput", Kind: record.Lines, YUnit: record.BitPerSecond, Curves: curves}
 }
 
-// text writes a figure's curves, each with its values.
+// text returns a figure's curves, each with its values.
 func text(f record.Figure) (all []string) {
 	for _, c := range f.Curves {
 		all = append(all, fmt.Sprintf("%s%v%v", c.Name, c.X, c.Y))

@@ -16,7 +16,7 @@ type axis struct {
 	low, high float64
 	log       bool
 	unit      record.Unit
-	factor    float64  // tick labels of a linear axis are divided by it
+	factor    float64  // divisor of the tick labels of a linear axis
 	suffix    string   // its unit: "Mbit/s"
 	names     []string // categories at 0, 1, 2 ...
 }
@@ -43,15 +43,14 @@ func (a *axis) widen() {
 	}
 }
 
-// percent shows shares in percent: for an x axis, where a share is a parameter such as a loss
-// probability.
+// percent shows shares in percent: for an x axis with a parameter such as a loss probability.
 func (a *axis) percent() {
 	if a.unit == record.Share && !a.log {
 		a.factor, a.suffix = 0.01, "%"
 	}
 }
 
-// label is the axis's title with the unit behind it.
+// label returns the axis's title with the unit behind it.
 func (a axis) label(text string) string {
 	if a.suffix == "" || a.log || len(a.names) > 0 {
 		return text
@@ -96,8 +95,8 @@ func (a axis) step(low, high float64) float64 {
 	return 10 * power
 }
 
-// decades places ticks at powers of ten with small ones between, or at 1, 2 and 5 where the range
-// is short.
+// decades places ticks at powers of ten with small ones between, or at 1, 2 and 5 if the range is
+// short.
 func (a axis) decades(low, high float64) []plot.Tick {
 	first, last := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
 	every := max(math.Ceil((last-first)/8), 1)

@@ -14,8 +14,8 @@ import (
 
 const (
 	slanted      = math.Pi / 4
-	slantedLimit = 130 * vg.Length(1)  // of a name that is slanted
-	slantedRoom  = 14.5 * vg.Length(1) // that it takes of the axis
+	slantedLimit = 130 * vg.Length(1)  // maximum length of a slanted name
+	slantedRoom  = 14.5 * vg.Length(1) // its space along the axis
 )
 
 // categories holds the labels of an axis, fitted to the available space.
@@ -24,8 +24,8 @@ type categories struct {
 	slant bool
 }
 
-// fitCategories breaks the names into up to three lines, and where a word is too long for that
-// slants them. If there are very many, some are left out.
+// fitCategories breaks the names into up to three lines, and slants them if a word is too long for
+// that. If there are very many, some are omitted.
 func (v view) fitCategories(across vg.Length) categories {
 	fit := categories{names: make([]string, len(v.x.names))}
 	sty := letters(tickSize, soft, false)
@@ -64,7 +64,7 @@ func (f categories) height() vg.Length {
 	return high
 }
 
-// set gives the names to the plotting library.
+// set passes the names to the plotting library.
 func (f categories) set(a *plot.Axis, from axis) {
 	from.names = f.names
 	a.Tick.Marker = plot.TickerFunc(from.ticks)
@@ -73,8 +73,8 @@ func (f categories) set(a *plot.Axis, from axis) {
 	}
 }
 
-// fitTicks leaves out labels that would cover one another on an axis of that length, powers of ten
-// last. Their ticks stay.
+// fitTicks omits labels that would overlap on an axis of that length, powers of ten last. Their
+// ticks stay.
 func fitTicks(ticks []plot.Tick, across vg.Length, place func(float64) float64) {
 	sty := letters(tickSize, soft, false)
 	order := make([]int, 0, len(ticks))

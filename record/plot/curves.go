@@ -114,8 +114,8 @@ func (d curves) whisker(c draw.Canvas, y func(float64) vg.Length, at vg.Point, l
 	}
 }
 
-// segments returns the indices of visible points, split at gaps. Points that a log axis leaves out
-// do not split.
+// segments returns the indices of visible points, split at gaps. Points omitted by a log axis do
+// not split.
 func (d curves) segments(c record.Curve) [][]int {
 	var all [][]int
 	var current []int

@@ -16,7 +16,7 @@ var dark = map[color.NRGBA]string{
 	palette[4]: "#F2B83C", palette[5]: "#A6DBFF", palette[6]: "#C6CCD1",
 }
 
-// sheet makes viewers that prefer a dark scheme exchange the colours. A drawing has them as styles
+// sheet makes viewers with a dark scheme exchange the colours. A drawing has the colours as styles
 // of its elements, so that viewers without style sheets show the light ones.
 func sheet() string {
 	var s strings.Builder

@@ -12,7 +12,7 @@ import (
 
 const hostile = `<script>alert("x")</script>&'`
 
-// gallery has one figure of every kind, with what is difficult about it.
+// gallery has one difficult figure of every kind.
 func gallery() []record.Figure {
 	return []record.Figure{lossStudy(false), lossStudy(true), timeline(), cdf(), bars()}
 }

@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/font"
 )
 
-// drawing is where the texts of an SVG document lie, in its own units, y from the top.
+// drawing holds the places of the texts of an SVG document, in its own units, y from the top.
 type drawing struct {
 	width, height float64
 	texts         []placedText
@@ -28,11 +28,11 @@ type placedText struct {
 	size                     float64
 	colour                   string
 	turned                   bool
-	fixed                    bool // has its width whatever the font is
+	fixed                    bool // has its width with any font
 	left, right, top, bottom float64
 }
 
-// affine maps (x, y) to (a x + c y + e, b x + d y + f), as SVG's matrix does.
+// affine maps (x, y) to (a x + c y + e, b x + d y + f), like SVG's matrix.
 type affine [6]float64
 
 func (m affine) times(n affine) affine {
@@ -76,7 +76,7 @@ func number(t *testing.T, text string) float64 {
 	return v
 }
 
-// parse finds every text's box, by the widths of the font that the figures are set in.
+// parse finds every text's box, by the widths of the figures' font.
 func parse(t *testing.T, svg string) drawing {
 	t.Helper()
 	var d drawing
@@ -127,7 +127,7 @@ func parse(t *testing.T, svg string) drawing {
 	}
 }
 
-// place computes the box around the corners of a text whose baseline begins at x, y.
+// place computes the box around the corners of a text with a baseline that begins at x, y.
 func (p *placedText) place(m affine, x, y, length float64, bold bool) {
 	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: font.Length(p.size)}
 	if bold {

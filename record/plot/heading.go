@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// block is a text above the plot, in lines that fit.
+// block is a text above the plot, in fitting lines.
 type block struct {
 	style text.Style
 	lines []string
@@ -46,7 +46,7 @@ func (b block) drawAt(c draw.Canvas, top vg.Point) {
 	}
 }
 
-// headings are title, subtitle and the y axis's label, which is level above its axis.
+// headings returns title, subtitle and the y axis's label, which is level above its axis.
 func (v view) headings() []block {
 	list := []block{newBlock(v.Title, titleSize, ink, true, 4, 4), newBlock(v.Subtitle, labelSize, soft, false, 6, 6)}
 	if !v.empty {

@@ -12,8 +12,7 @@ import (
 	"weir/record"
 )
 
-// Sizes are chosen for a figure that is shown 400 pixels wide: its letters then have 9 pixels or
-// more.
+// Sizes are chosen for a figure shown 400 pixels wide: its letters then have 9 pixels or more.
 const (
 	margin     = 12 * vg.Length(1)
 	plotHeight = 214 * vg.Length(1) // axes and curves, with a line of labels below them
@@ -97,8 +96,8 @@ func (v view) visible(c record.Curve, i int) bool {
 	return finite(x) && finite(y) && (!v.LogX || x > 0) && (!v.LogY || y > 0)
 }
 
-// heights are the values of point i that the y axis should cover. An interval may hide a quiet
-// curve by being huge, so it counts up to three times the value.
+// heights returns the values of point i that the y axis should cover. A huge interval may hide a
+// flat curve, so it counts up to three times the value.
 func (v view) heights(c record.Curve, i int) []float64 {
 	heights := []float64{c.Y[i]}
 	if c.High != nil && finite(c.High[i]) && finite(c.Low[i]) {
@@ -136,7 +135,7 @@ func (v view) top(high float64) float64 {
 	return high * 1.04
 }
 
-// across is the length of the x axis, or a little less.
+// across returns the length of the x axis, or a little less.
 func (v view) across() vg.Length {
 	sty := letters(tickSize, soft, false)
 	labels := vg.Length(0)
@@ -148,7 +147,7 @@ func (v view) across() vg.Length {
 
 func (v view) categories() categories { return v.fitCategories(v.across()) }
 
-// bottomLabel is the x axis's label; the library's own would have its lines too close together.
+// bottomLabel is the x axis's label; the library's own has too little space between its lines.
 func (v view) bottomLabel() block {
 	b := block{style: letters(labelSize, ink, false), gap: 5}
 	b.style.XAlign = draw.XCenter
@@ -183,7 +182,7 @@ func (v view) draw(c draw.Canvas) {
 	names.draw(c, p, area)
 }
 
-// setAxis dresses an axis of the plotting library.
+// setAxis formats an axis of the plotting library.
 func (v view) setAxis(a *plot.Axis, from axis, log, ticks bool) {
 	a.Min, a.Max = from.low, from.high
 	a.Tick.Marker = plot.TickerFunc(from.ticks)

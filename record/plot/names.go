@@ -17,8 +17,8 @@ const (
 	swatch     = 18 * vg.Length(1) // the piece of line before a name
 	nameGap    = 6 * vg.Length(1)
 	nameHeight = 13 * vg.Length(1)
-	besideWide = 84 * vg.Length(1) // names that fit into it stand at the right of the plot
-	besideMost = 13                // names that stand there
+	besideWide = 84 * vg.Length(1) // maximum width of names at the right of the plot
+	besideMost = 13                // maximum number of names there
 )
 
 // names holds the labels of the curves: right of the plot beside the ends of the curves, or, if
@@ -47,7 +47,7 @@ func (v view) names() names {
 	return n
 }
 
-// shown lists the curves that have a name and points.
+// shown lists the curves with a name and points.
 func (n names) shown() []int {
 	var list []int
 	for i, curve := range n.Curves {
@@ -78,7 +78,7 @@ func (n names) below() vg.Length {
 	return high
 }
 
-// rows are the curves of each line of the columns.
+// rows returns the curves of each line of the columns.
 func (n names) rows() [][]int {
 	if n.columns == 0 {
 		return nil
@@ -94,13 +94,13 @@ func (n names) rowHeight(row []int) vg.Length {
 	return leading(tickSize)*vg.Length(lines-1) + nameHeight
 }
 
-// placed is a name and the height it is drawn at.
+// placed is a name and the height of its drawing.
 type placed struct {
 	curve int
 	y     vg.Length
 }
 
-// draw writes the names of curves that have points.
+// draw writes the names of curves with points.
 func (n names) draw(c draw.Canvas, p *plot.Plot, area draw.Canvas) {
 	sty := letters(tickSize, ink, false)
 	sty.YAlign = draw.YCenter
@@ -152,7 +152,7 @@ func (n names) lastVisible(c record.Curve) int {
 	return -1
 }
 
-// swatch draws the piece of line, or of bar, that the name belongs to.
+// swatch draws a sample of the named line or bar.
 func (n names) swatch(c draw.Canvas, item placed, left vg.Length) {
 	s, reference := n.styles[item.curve], n.Curves[item.curve].Reference
 	if n.Kind == record.BarChart && !reference {

@@ -2,10 +2,10 @@
 
 // Package plot draws figures as SVG and PNG.
 //
-// Colours are told apart by people with any kind of colour vision (Okabe and Ito), and every curve
-// also has its own marker and its name beside it. Values that are not finite are gaps; a log axis
-// leaves out what is not positive. SVG text is text, in Liberation Sans or what takes its place; a
-// drawing can be read where it is 400 pixels wide, and is dark where its viewer prefers that.
+// Colours are distinguishable with any kind of colour vision (Okabe and Ito), and every curve also
+// has its own marker and its name beside it. Values that are not finite are gaps; a log axis omits
+// values that are not positive. SVG text is text, in Liberation Sans or a substitute; a drawing is
+// legible at a width of 400 pixels, and dark if its viewer prefers that.
 package plot
 
 import (
@@ -26,7 +26,7 @@ import (
 	"weir/record"
 )
 
-// Every figure has this width, and the height that its texts need. PNG has 1530 dots across.
+// Every figure has this width, and the height of its texts. PNG has 1530 dots across.
 const (
 	width      = 6 * vg.Inch
 	resolution = 255
@@ -50,12 +50,12 @@ func SVG(w io.Writer, f record.Figure) error {
 	return err
 }
 
-// finish names the drawing for screen readers, gives it colours for the dark and its text fonts to
-// fall back on, and takes the generator's comment out.
+// finish names the drawing for screen readers, adds colours for dark mode and fallback fonts for
+// its text, and removes the generator's comment.
 func finish(svg []byte, f record.Figure) []byte {
 	var title bytes.Buffer
 	title.WriteString("<title>")
-	_ = xml.EscapeText(&title, []byte(f.Title)) // a buffer takes everything
+	_ = xml.EscapeText(&title, []byte(f.Title)) // a buffer accepts any write
 	title.WriteString("</title>\n" + sheet() + "<g transform=")
 	svg = bytes.Replace(svg, []byte("<svg "), []byte(`<svg role="img" `), 1)
 	svg = bytes.Replace(svg, []byte("<g transform="), title.Bytes(), 1)
@@ -67,8 +67,8 @@ func finish(svg []byte, f record.Figure) []byte {
 
 var lettering = regexp.MustCompile(`(?s)<text x="[^>]*font-weight:(\w+);[^>]*font-size:([0-9.]+)px[^>]*>([^<]*)</text>`)
 
-// keepWidth gives a text the width that it was placed by, so that none runs out of the drawing or
-// into another where the viewer has wider letters alone.
+// keepWidth fixes the width of a text, so that it does not leave the drawing or overlap another if
+// the viewer has only wider fonts.
 func keepWidth(element []byte) []byte {
 	m := lettering.FindSubmatch(element)
 	size, err := strconv.ParseFloat(string(m[2]), 64)

@@ -25,7 +25,7 @@ func svg(t *testing.T, f record.Figure) string {
 	return b.String()
 }
 
-// texts returns what a reader of the drawing can read, and fails if it is not well-formed.
+// texts returns the legible texts of the drawing, and fails if it is not well-formed.
 func texts(t *testing.T, drawing string) []string {
 	t.Helper()
 	var found []string
@@ -133,7 +133,7 @@ func TestPNG(t *testing.T) {
 	}
 }
 
-// Whatever a figure holds, drawing it must end, without a panic and with a readable drawing.
+// Drawing any figure ends, without a panic and with a readable drawing.
 func TestDifficultFigures(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	curve := func(x, y []float64) []record.Curve { return []record.Curve{{Name: "c", X: x, Y: y}} }

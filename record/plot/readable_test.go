@@ -12,13 +12,13 @@ import (
 	"weir/record"
 )
 
-// Where readers have little room, a figure is 400 pixels wide, and letters below 9 are a strain.
+// On small screens a figure is 400 pixels wide, and letters below 9 pixels are hard to read.
 const (
 	narrow   = 400.0
 	smallest = 9.0
 )
 
-// wordy is a figure whose texts are as long as what the lab writes.
+// wordy is a figure with texts as long as the lab's.
 func wordy(kind record.FigureKind) record.Figure {
 	f := record.Figure{Name: "wordy", Kind: kind, Title: "Goodput of the bulk transfer by congestion control over a path with random loss",
 		Subtitle: "mean and 95 % interval of the valid repetitions; dashed: published figures, and Mathis' equation at the measured loss and RTT",
@@ -43,7 +43,7 @@ func wordy(kind record.FigureKind) record.Figure {
 	return f
 }
 
-// readable is every figure whose texts must all be legible.
+// readable lists the figures with texts that must all be legible.
 func readable() []record.Figure {
 	list := gallery()
 	for _, kind := range []record.FigureKind{record.Lines, record.Steps, record.BarChart, record.TimeLine} {
@@ -117,7 +117,7 @@ func TestNoTextIsCut(t *testing.T) {
 	}
 }
 
-// Whatever is drawn has a colour of its own in the dark, with enough contrast to what is behind it.
+// Every colour has a counterpart in dark mode, with enough contrast to its background.
 func TestEveryColourHasOneForTheDark(t *testing.T) {
 	paint := regexp.MustCompile(`(?:fill|stroke):(#[0-9A-F]{6})`)
 	sheet := regexp.MustCompile(`(?s)<style>(.*)</style>`)
@@ -159,7 +159,7 @@ func TestEveryColourHasOneForTheDark(t *testing.T) {
 	}
 }
 
-// contrast of two colours, as WCAG 2 defines it.
+// contrast returns the contrast of two colours by WCAG 2.
 func contrast(t *testing.T, a, b string) float64 {
 	t.Helper()
 	high, low := luminance(t, a), luminance(t, b)

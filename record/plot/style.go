@@ -58,10 +58,10 @@ func (s style) glyph(reference bool) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: s.color, Radius: 3.4, Shape: s.marker}
 }
 
-// styles gives measured curves one colour and marker each, by the order of their names, so that
-// figures of the same curves agree whatever order they come in. A reference is dashed, in the
-// colour of the measured curve whose name its own begins with, otherwise grey. Past the palette the
-// colours repeat, dashed.
+// styles gives each measured curve a colour and a marker, by the order of their names, so that
+// figures of the same curves agree in any order. A reference is dashed, in the colour of the
+// measured curve with the longest name that its own begins with, otherwise grey. Beyond the palette
+// the colours repeat, dashed.
 func styles(curves []record.Curve) []style {
 	list := make([]style, len(curves))
 	for n, i := range byName(curves) {
@@ -116,13 +116,13 @@ func letters(size vg.Length, clr color.Color, bold bool) text.Style {
 	return text.Style{Color: clr, Font: face, XAlign: draw.XLeft, YAlign: draw.YBottom, Handler: text.Plain{Fonts: font.DefaultCache}}
 }
 
-// faded is a colour with the given share of its opacity.
+// faded returns a colour with the given share of its opacity.
 func faded(c color.NRGBA, share float64) color.Color {
 	c.A = uint8(share * 255)
 	return translucent(c)
 }
 
-// translucent is a colour whose drawing names it exactly, for the dark scheme to find: the library
+// translucent is a colour that the drawing names exactly, for the dark scheme to find: the library
 // divides by the opacity and rounds down.
 type translucent color.NRGBA
 

@@ -8,7 +8,7 @@ import (
 	"weir/record"
 )
 
-// A curve has its colour whatever order the figure has it in.
+// A curve has its colour in any order of the figure's curves.
 func TestColoursFollowNames(t *testing.T) {
 	one := styles([]record.Curve{{Name: "bbr"}, {Name: "cubic"}, {Name: "a model", Reference: true}})
 	two := styles([]record.Curve{{Name: "cubic"}, {Name: "bbr"}})

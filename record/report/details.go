@@ -12,7 +12,7 @@ import (
 	"weir/record/summary"
 )
 
-// machine lists what is known of the host.
+// machine lists the known properties of the host.
 func machine(m record.Machine) [][2]string {
 	list := [][2]string{{"kernel", m.Kernel}, {"CPU", m.CPU}}
 	if m.Cores > 0 {
@@ -28,7 +28,7 @@ func machine(m record.Machine) [][2]string {
 	return slices.DeleteFunc(list, func(pair [2]string) bool { return pair[1] == "" })
 }
 
-// shell writes a command so that it can be pasted into a shell.
+// shell quotes a command for pasting into a shell.
 func shell(command []string) string {
 	quoted := make([]string, len(command))
 	for i, word := range command {
@@ -42,8 +42,8 @@ func shell(command []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// rejected lists the attempts that did not count, each once, with the reason; more says how many
-// others there are.
+// rejected lists the attempts that did not count, each once, with the reason; more is the number of
+// further ones.
 func rejected(samples []record.Sample) (list []string, more int) {
 	type attempt struct {
 		labels, reason string
@@ -76,7 +76,7 @@ func rejected(samples []record.Sample) (list []string, more int) {
 	return list, more
 }
 
-// proofs lists why runs count; more says how many others there are.
+// proofs lists the reasons why runs count; more is the number of further ones.
 func proofs(all []record.Proof) (list []string, more int) {
 	for _, p := range all {
 		if len(list) == attemptLimit {
@@ -91,8 +91,7 @@ func proofs(all []record.Proof) (list []string, more int) {
 	return list, 0
 }
 
-// values is a figure as a table, for those who cannot see it; nil where it has too many points for
-// a reader.
+// values returns a figure as a table, for screen readers; nil if it has too many points.
 func values(f record.Figure) *record.Table {
 	table := record.Table{Title: "Values of this figure", Columns: []string{"curve", cmp.Or(f.XLabel, "x"), cmp.Or(f.YLabel, "y"), "95 % interval"}}
 	for _, c := range f.Curves {

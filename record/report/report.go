@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package report renders a bundle as one HTML page that opens offline: no script, no reference to
-// the network, drawings inside. A content security policy in the page forbids all else, and every
-// text that comes from a person is escaped.
+// the network, drawings inside. A content security policy in the page forbids everything else, and
+// every text from a user is escaped.
 package report
 
 import (
@@ -29,16 +29,16 @@ var page string
 var css string
 
 const (
-	figureLimit  = 8   // time lines, and distributions, that are drawn beside the bundle's own figures
+	figureLimit  = 8   // drawn time lines, and distributions, beside the bundle's own figures
 	rowLimit     = 400 // rows of the table of all results
-	attemptLimit = 40  // attempts that are listed, rejected ones and others
-	pointLimit   = 60  // points of a curve up to which a figure's values are also given as a table
+	attemptLimit = 40  // listed attempts, rejected ones and others
+	pointLimit   = 60  // points of a curve up to which a figure's values are also a table
 )
 
-// Report is a bundle with the figures that its report shows.
+// Report is a bundle with the figures of its report.
 type Report struct {
-	Figures []record.Figure // those of the bundle, then time series and distributions; names are unique and fit for files
-	Omitted int             // time series and distributions that were left out
+	Figures []record.Figure // those of the bundle, then time series and distributions; names are unique and valid for files
+	Omitted int             // number of omitted time series and distributions
 
 	bundle *record.Bundle
 }
@@ -63,7 +63,7 @@ func (r *Report) Write(w io.Writer) error {
 	return nil
 }
 
-// content is what the template prints.
+// content is the input of the template.
 type content struct {
 	Style      template.CSS
 	Manifest   record.Manifest
@@ -75,7 +75,7 @@ type content struct {
 	Omitted    int
 	Tables     []record.Table
 	Results    record.Table
-	Cut        int // result rows that are not shown
+	Cut        int // number of hidden result rows
 	Proofs     []string
 	MoreProofs int
 	Rejected   []string
@@ -84,7 +84,7 @@ type content struct {
 	Mechanisms [][2]string
 	Parameters [][2]string
 	Command    string
-	Rerun      string // where the lab can
+	Rerun      string // command to repeat a lab run
 	Started    string
 	Took       string
 }
@@ -107,7 +107,7 @@ func (r *Report) content() *content {
 	}
 	for i, f := range r.Figures {
 		drawing, err := inline(f)
-		if err != nil { // must not cost the rest of the report
+		if err != nil { // must not lose the rest of the report
 			drawing = template.HTML("<p>" + template.HTMLEscapeString("This figure cannot be drawn: "+err.Error()) + "</p>")
 		}
 		drawn := figure{Figure: f, Drawing: drawing, Values: values(f)}
@@ -142,7 +142,7 @@ func inline(f record.Figure) (template.HTML, error) {
 	return template.HTML(drawing), nil
 }
 
-// headline says in one sentence what became of all expectations.
+// headline summarises the outcome of all expectations in one sentence.
 func headline(verdicts []record.Verdict) (text, class string) {
 	count := map[record.Outcome]int{}
 	for _, v := range verdicts {
@@ -183,7 +183,7 @@ func verb(n int, one, many string) string {
 	return many
 }
 
-// outcomeClass is the style class of an outcome.
+// outcomeClass returns the style class of an outcome.
 func outcomeClass(o record.Outcome) string {
 	switch o {
 	case record.Holds:

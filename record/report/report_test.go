@@ -27,7 +27,7 @@ func render(t *testing.T, b *record.Bundle) string {
 	return page.String()
 }
 
-// everything puts the text into every field that a person can fill.
+// everything puts the text into every field with user input.
 func everything(text string) *record.Bundle {
 	labels := record.Labels{text: text, "loss": "1%"}
 	h := &hist.Histogram{}
@@ -48,7 +48,7 @@ func everything(text string) *record.Bundle {
 	return b
 }
 
-// A page is well-formed XML, so that a strict parser sees every element a browser would see.
+// A page is well-formed XML, so a strict parser sees every element of a browser.
 func TestHostileTextsAreEscapedEverywhere(t *testing.T) {
 	page := render(t, everything(hostile))
 	allowed := " html head meta title style body header main footer section h1 h2 h3 p ul li div table caption thead tbody tr th td span " +
@@ -135,7 +135,7 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
-// A colour that is written where it is used would stay in the dark.
+// A colour outside the style sheet would stay the same in dark mode.
 func TestPageIsDarkWhereItsReaderPrefersThat(t *testing.T) {
 	page := render(t, everything("plain"))
 	_, sheet, _ := strings.Cut(page, "<style>")
@@ -153,7 +153,7 @@ func TestPageIsDarkWhereItsReaderPrefersThat(t *testing.T) {
 	}
 }
 
-// On a screen of 400 pixels figures have all of them, as their letters need.
+// On a screen of 400 pixels figures have the full width, because their letters need it.
 func TestFiguresReachTheEdgesOfASmallScreen(t *testing.T) {
 	page := render(t, everything("plain"))
 	_, small, _ := strings.Cut(page, "@media screen and (max-width: 40rem) {")

@@ -9,17 +9,17 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Difference is how far the means of two independent sets lie apart: second minus first, in the
-// unit of the values. Low, High (95 %, Welch) and P are nil where a set has fewer than two values.
+// Difference is the difference of the means of two independent sets: second minus first, in the
+// unit of the values. Low, High (95 %, Welch) and P are nil if a set has fewer than two values.
 type Difference struct {
 	Value       float64  `json:"value"`
 	Low         *float64 `json:"low,omitempty"`
 	High        *float64 `json:"high,omitempty"`
-	P           *float64 `json:"p,omitempty"` // two-sided: chance of such a difference where there is none
+	P           *float64 `json:"p,omitempty"` // two-sided: probability of such a difference by chance
 	Significant bool     `json:"significant"` // P below 5 %, for this one comparison
 }
 
-// Welch compares the means of two independent sets with Welch's t test, which does not ask for
+// Welch compares the means of two independent sets with Welch's t test, which does not require
 // equal variances. Two sets without any spread differ significantly if they are not equal. An empty
 // set gives the zero Difference.
 func Welch(a, b []float64) Difference {
@@ -47,7 +47,7 @@ func Welch(a, b []float64) Difference {
 	return d
 }
 
-// sample is what the two-sample formulas need of a set.
+// sample holds the inputs of the two-sample formulas for one set.
 type sample struct {
 	mean   float64
 	square float64 // squared standard error of the mean
@@ -60,7 +60,7 @@ func sampleOf(values []float64) sample {
 	return sample{mean: mean, square: variance / n, n: n}
 }
 
-// satterthwaite returns the degrees of freedom of x.mean − factor·y.mean. Not both may be without
+// satterthwaite returns the degrees of freedom of x.mean − factor·y.mean. At least one must have a
 // spread.
 func satterthwaite(x, y sample, factor float64) float64 {
 	u, v := x.square, factor*factor*y.square
@@ -70,7 +70,7 @@ func satterthwaite(x, y sample, factor float64) float64 {
 }
 
 // RatioEstimate is the ratio of two means with its uncertainty: "goodput with 1 % loss over goodput
-// without". Low and High are nil where the interval does not exist: see [Ratio].
+// without". Low and High are nil if the interval does not exist: see [Ratio].
 type RatioEstimate struct {
 	N     int      `json:"n"`
 	BaseN int      `json:"base_n"`
@@ -80,10 +80,10 @@ type RatioEstimate struct {
 }
 
 // Ratio estimates mean(values)/mean(base) of two independent sets, with Fieller's 95 % interval and
-// Satterthwaite's degrees of freedom. ok is false where a set is empty or the mean of base is 0.
+// Satterthwaite's degrees of freedom. ok is false if a set is empty or the mean of base is 0.
 //
-// There is no interval where a set has fewer than two values, and where the base is not
-// significantly different from 0: the ratio is then not bounded by the data.
+// There is no interval if a set has fewer than two values, or if the base is not significantly
+// different from 0: the data then do not bound the ratio.
 func Ratio(values, base []float64) (r RatioEstimate, ok bool) {
 	r = RatioEstimate{N: len(values), BaseN: len(base)}
 	if r.N == 0 || r.BaseN == 0 {
@@ -119,9 +119,9 @@ func fieller(x, y sample) (low, high *float64) {
 	return pointer((ratio - half) / (1 - g)), pointer((ratio + half) / (1 - g))
 }
 
-// Holm adjusts the p values of several comparisons made at once, so that calling those below 5 %
-// significant is wrong with at most 5 % chance for the whole family (Holm 1979). The result is in
-// the order of p.
+// Holm adjusts the p values of several simultaneous comparisons. Values below 5 % are then
+// significant with an error probability of at most 5 % for the whole family (Holm 1979). The result
+// is in the order of p.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

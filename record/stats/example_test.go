@@ -20,7 +20,7 @@ func ExampleOf() {
 	// false
 }
 
-// Jain's index is 1 where all have the same, and 1/n where one has everything.
+// Jain's index is 1 if all values are equal, and 1/n if one value has everything.
 func ExampleJain() {
 	fmt.Printf("%.2f %.2f\n", stats.Jain([]float64{5, 5, 5, 5}), stats.Jain([]float64{20, 0, 0, 0}))
 	// Output: 1.00 0.25

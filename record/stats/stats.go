@@ -3,9 +3,9 @@
 // Package stats turns repeated measurements into estimates with 95 % confidence intervals, and
 // compares sets of them.
 //
-// Intervals are Student-t intervals: they assume independent repetitions whose mean is roughly
-// normal, and with three repetitions they are wide. One repetition has no interval at all; the
-// fields are then nil, never NaN.
+// Intervals are Student-t intervals: they assume independent repetitions with a roughly normal
+// mean, and with three repetitions they are wide. One repetition has no interval at all; the fields
+// are then nil, never NaN.
 package stats
 
 import (
@@ -61,7 +61,7 @@ func moments(values []float64) (mean, variance float64) {
 	}
 	mean, variance = stat.MeanVariance(values, nil)
 	if lowest, highest := extremes(values); lowest == highest {
-		return lowest, 0 // equal values have no spread, whatever rounding says
+		return lowest, 0 // equal values have no spread, despite rounding
 	}
 	return mean, variance
 }

@@ -54,8 +54,8 @@ func TestEqualValuesHaveNoSpread(t *testing.T) {
 	}
 }
 
-// The intervals of many samples of known distributions must cover the truth in 95 % of all cases,
-// within 4 sigma.
+// The intervals of many samples of known distributions cover the truth in 95 % of all cases, within
+// 4 sigma.
 func TestIntervalsCover(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func(n int, mean, deviation float64) []float64 {

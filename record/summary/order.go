@@ -13,9 +13,9 @@ import (
 	"weir/record"
 )
 
-// Compare orders the values of a label as a person would: quantities by their size ("1%" < "2%" <
-// "10%", "500us" < "20ms", "100 Mbit" < "1 Gbit"), then everything else with the numbers in it
-// compared as numbers ("host2" < "host10").
+// Compare orders the values of a label naturally: quantities by their size ("1%" < "2%" < "10%",
+// "500us" < "20ms", "100 Mbit" < "1 Gbit"), then all others with the numbers in them compared as
+// numbers ("host2" < "host10").
 func Compare(a, b string) int {
 	x, isX := quantity(a)
 	y, isY := quantity(b)
@@ -33,7 +33,7 @@ func Compare(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// quantity reads a plain number, share, duration, rate or size as a number of its base unit.
+// quantity parses a plain number, share, duration, rate or size to a number of its base unit.
 func quantity(s string) (float64, bool) {
 	s = strings.TrimSpace(s)
 	if s == "" || !strings.ContainsRune("+-.0123456789", rune(s[0])) {

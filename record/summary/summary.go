@@ -3,8 +3,8 @@
 // Package summary condenses the samples of a bundle: one row with an estimate per labels, subject,
 // metric and unit.
 //
-// Samples that are not valid never enter an estimate; a row says how many there were. A value that
-// is not finite counts as not valid.
+// Samples that are not valid never enter an estimate; a row has their number. A value that is not
+// finite counts as not valid.
 package summary
 
 import (
@@ -27,8 +27,8 @@ type Row struct {
 	Metric   string         `json:"metric"`
 	Unit     record.Unit    `json:"unit"`
 	Estimate stats.Estimate `json:"estimate"`
-	Invalid  int            `json:"invalid,omitempty"` // samples that were left out
-	Values   []float64      `json:"-"`                 // what the estimate was made of, by repetition
+	Invalid  int            `json:"invalid,omitempty"` // omitted samples
+	Values   []float64      `json:"-"`                 // inputs of the estimate, by repetition
 }
 
 // Key identifies a row.
@@ -54,8 +54,8 @@ func KeyOf(labels record.Labels, subject, metric string, unit record.Unit) Key {
 }
 
 // Rows groups samples and estimates each group. The order is that of the labels (see
-// [CompareLabels]), then of the subject, the metric and the unit, whatever order the samples are
-// in. A group without a valid sample gives a row with N = 0.
+// [CompareLabels]), then of the subject, the metric and the unit, for any order of the samples. A
+// group without a valid sample gives a row with N = 0.
 func Rows(samples []record.Sample) []Row {
 	groups := map[Key]*group{}
 	for _, s := range samples {
@@ -81,7 +81,7 @@ func CompareRows(a, b Row) int {
 		cmp.Compare(a.Unit, b.Unit))
 }
 
-// Find returns the row of a quantity; the unit is not looked at.
+// Find returns the row of a quantity, with any unit.
 func Find(rows []Row, labels record.Labels, subject, metric string) (Row, bool) {
 	for _, row := range rows {
 		if row.Subject == subject && row.Metric == metric && maps.Equal(row.Labels, labels) {
@@ -133,7 +133,7 @@ func Table(title string, rows []Row) record.Table {
 	return table
 }
 
-// Cells prints an estimate for a table: its mean and its interval, "–" for what does not exist.
+// Cells prints an estimate for a table: its mean and its interval, "–" for a missing one.
 func Cells(e stats.Estimate, unit record.Unit) (mean, interval string) {
 	mean, interval = "–", "–"
 	if e.N > 0 {
@@ -152,7 +152,7 @@ func rejected(n int) string {
 	return fmt.Sprint(n)
 }
 
-// labelKeys returns the label names that occur, in alphabetical order.
+// labelKeys returns the label names in use, in alphabetical order.
 func labelKeys(rows []Row) []string {
 	seen := map[string]bool{}
 	for _, row := range rows {
