@@ -14,7 +14,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// collector is the OpenTelemetry collector's executable; the test is skipped without one.
+// collector returns the OpenTelemetry collector's executable; without one it skips the test.
 func collector(t *testing.T) string {
 	t.Helper()
 	file := os.Getenv("WEIR_COLLECTOR")
@@ -31,7 +31,7 @@ func collector(t *testing.T) string {
 	return file
 }
 
-// received is a span as the collector writes it.
+// received is a span in the collector's output.
 type received struct{ trace, parent, id, node string }
 
 var spanText = regexp.MustCompile(`(?s)Trace ID +: (\w*)\n +Parent ID +: (\w*)\n +ID +: (\w*)\n(.*?)(?:Span #|\n\t\{)`)
@@ -50,9 +50,9 @@ func spansIn(log string) (all []received) {
 
 const traceID, spanID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
-// collected runs a collector on the last node of a domain of two, and there weir ioam watch with
-// what it is to send; a client on the first node does something, and what the collector has
-// written is the result. More of a policy is added to the section of each.
+// collected runs a collector and weir ioam watch on the last node of a domain of two, while a
+// client on the first node runs. It returns the collector's output. Each section of a policy gets
+// more keys.
 func collected(t *testing.T, firstNode, treatment, lastNode, watch, client, awaited string) string {
 	t.Helper()
 	for name, value := range map[string]string{"COLLECTOR": collector(t), "TRACE": traceID, "TRACEPARENT": "00-" + traceID + "-" + spanID + "-01",
@@ -123,7 +123,7 @@ cat log`)
 // nodes under its own.
 func joinsTrace(t *testing.T, log string) (all, joined []received) {
 	t.Helper()
-	under := map[string][]string{} // nodes by the span that they are under
+	under := map[string][]string{} // nodes by parent span
 	all = spansIn(log)
 	for _, s := range all {
 		if s.trace == traceID && s.parent == spanID {
@@ -152,8 +152,8 @@ wait $watch`
 	traceFields = "trace: [node, interfaces, timestamps]"
 )
 
-// curl asks the last node of a domain, where a collector runs and answers: in it the spans of the
-// nodes are in curl's trace, under its span.
+// curl sends a request to a collector on the last node of a domain; the spans of the nodes are in
+// curl's trace, under its span.
 func TestACollectorGetsHopsInAnApplicationsTrace(t *testing.T) {
 	t.Setenv("CURL", testutil.Command(t, "curl"))
 	log := collected(t, "", traceFields, "trace_context: true", sendTraces,
@@ -163,9 +163,9 @@ func TestACollectorGetsHopsInAnApplicationsTrace(t *testing.T) {
 	}
 }
 
-// python3 asks the collector in TLS, and has said to its socket of which span that is: nobody on
-// the path could read it, and the spans of the nodes are in its trace all the same. One trace of
-// the whole flow is enough.
+// python3 sends a request to the collector in TLS, and sets its span at the socket. No node can
+// read the traffic, and the spans of the nodes are in its trace. One trace of the whole flow
+// suffices.
 func TestACollectorGetsHopsOfWhatIsInTLS(t *testing.T) {
 	if testutil.KnownAbsent(os.Getenv("TEST_KERNEL"), "sk_storage-updates") {
 		testutil.Need(t, "sk_storage-updates", errors.New("programs keep nothing with a socket"))
@@ -187,7 +187,7 @@ assert s.makefile().read().startswith("HTTP/1.1")
 
 var metricText = regexp.MustCompile(`(?s)-> Name: (weir\.ioam\.[\w.]+)\n(.*?)(?:Metric #|\n\t\{)`)
 
-// metricsIn are the last of each name that a collector was told, as it writes them.
+// metricsIn returns the last metric of each name in a collector's output.
 func metricsIn(log string) map[string]string {
 	all := map[string]string{}
 	for _, m := range metricText.FindAllStringSubmatch(log, -1) {
@@ -196,8 +196,8 @@ func metricsIn(log string) map[string]string {
 	return all
 }
 
-// Seven datagrams cross a domain: a collector gets how many they were, the path with its delays,
-// and that none was lost.
+// Seven datagrams cross a domain: a collector receives their number, the path with delays, and a
+// loss of 0.
 func TestACollectorGetsMetrics(t *testing.T) {
 	t.Setenv("PYTHON", testutil.Command(t, "python3"))
 	t.Setenv("SCRIPT", `

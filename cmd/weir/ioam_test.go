@@ -38,7 +38,7 @@ ioam:
 scopes: {%S}
 `
 
-// ioamHosts are two hosts with a link, and an own ground for each.
+// ioamHosts returns two linked hosts, with a ground for each.
 func ioamHosts(t *testing.T) (hosts [2]*netns.Namespace, grounds [2]ground) {
 	t.Helper()
 	hosts = [2]*netns.Namespace{testutil.Namespace(t, "one"), testutil.Namespace(t, "two")}
@@ -70,7 +70,7 @@ func ioamHosts(t *testing.T) (hosts [2]*netns.Namespace, grounds [2]ground) {
 	return hosts, grounds
 }
 
-// whileRead does something while another one reads the records.
+// whileRead calls a function while another reader has the records.
 func (g ground) whileRead(t *testing.T, do func()) {
 	t.Helper()
 	reader, err := node.OpenRecords(filepath.Join(g.Pins, node.Name))
@@ -92,8 +92,8 @@ func (g ground) in(t *testing.T, ns *netns.Namespace, want fault.Status, args ..
 	return out
 }
 
-// Two hosts are made nodes by commands alone; the second one tells of the path, of loss, and that
-// the path was proven, and hands traces to a receiver of OpenTelemetry's.
+// Two hosts become nodes by commands alone. The second one shows the path, loss and the proof, and
+// sends traces to an OpenTelemetry receiver.
 func TestIOAMBetweenTwoHosts(t *testing.T) {
 	hosts, grounds := ioamHosts(t)
 	folder := t.TempDir()
@@ -141,7 +141,7 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 	}))
 	defer server.Close()
 	send(6)
-	g := grounds[1] // what it reads is pinned, and known in every namespace
+	g := grounds[1] // pins are readable in every network namespace
 	g.weir(t, fault.Usage, "ioam", "watch", "--otlp-metrics", "localhost:4318")
 	g.whileRead(t, func() { g.weir(t, fault.Usage, "ioam", "watch", "--count", "1") })
 	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1"), "2001:db8::1", "proof holds", "namespace 123: 1 -", "> 2")
@@ -182,8 +182,8 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 	g.weir(t, fault.Usage, "ioam", "edges")
 }
 
-// One packet is charged to its limit, marked by its class, and given its options, which are for one
-// port: with extension headers of its socket's, and without.
+// One packet is charged to its limit, marked by its class, and gets options for one port, with and
+// without extension headers of its socket.
 func TestOnePacketInThreeModules(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	hosts, grounds := ioamHosts(t)
@@ -218,7 +218,7 @@ func TestOnePacketInThreeModules(t *testing.T) {
 	for _, behind := range []byte{unix.IPPROTO_UDP, headers.Destination} {
 		p := frames()[ethernet:]
 		for headers.Read(p).Protocol == unix.IPPROTO_ICMPV6 {
-			p = frames()[ethernet:] // of neighbours
+			p = frames()[ethernet:] // neighbour discovery
 		}
 		dscp := (p[0]<<4 | p[1]>>4) >> 2
 		if dscp != lbe || p[6] != headers.HopByHop || p[40] != behind || headers.Read(p).Protocol != unix.IPPROTO_UDP || !slices.Contains(p[42:48], preallocated) {
@@ -250,7 +250,8 @@ func TestOnePacketInThreeModules(t *testing.T) {
 	grounds[0].in(t, hosts[0], fault.OK, "release")
 }
 
-// giveHeaders has a socket send a Hop-by-Hop and a Destination header with each packet (RFC 3542).
+// giveHeaders makes a socket send a Hop-by-Hop and a Destination header with each packet (RFC
+// 3542).
 func giveHeaders(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -264,7 +265,7 @@ func giveHeaders(conn *net.UDPConn) error {
 	return errors.Join(err, hop, destination)
 }
 
-// captured receives the frames of a protocol that come to a device from now on.
+// captured receives the frames of a protocol at a device from now on.
 func captured(t *testing.T, ns *netns.Namespace, dev string, protocol uint16) func() []byte {
 	t.Helper()
 	var socket int

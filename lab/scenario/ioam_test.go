@@ -119,7 +119,7 @@ func TestNodesHaveIDsOfTheirOwn(t *testing.T) {
 		{"wide", "node: 8", "node: 8\n      wide: 7", "f.yaml:14:13: routers[1].ioam.wide: 7 is the id of r too"},
 		{"passive", "node: 8", "node: 7\n      mode: passive", "routers[1].ioam.node: 7 is the id of r too"},
 		{"zero", "node: 8", "node: 0", "f.yaml:13:13: routers[1].ioam.node: 0 is the id of a node without one in traces"},
-		{"all ones", "node: 8", "node: 0xffffff", "routers[1].ioam.node: 0xffffff, all ones, says that the id is not known"},
+		{"all ones", "node: 8", "node: 0xffffff", "routers[1].ioam.node: 0xffffff, all ones, means an unknown id"},
 		{"interfaces", "out: {id: 4}", "out: {id: 3}", "f.yaml:14:71: routers[1].ioam.interfaces.out.id: 3 is also the id of path"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func readFlags(d draft, fields yamlfile.Fields, keys *NodeKeys, n *node.Node) {
 func addressOf(text string) (netip.Addr, error) {
 	address, err := netip.ParseAddr(text)
 	if err != nil || !address.Is6() || address.Is4In6() || address.Zone() != "" || !address.IsGlobalUnicast() {
-		return address, fmt.Errorf("%q is no IPv6 address that others reach: write it as 2001:db8::1", text)
+		return address, fmt.Errorf("%q is no global unicast IPv6 address: write it as 2001:db8::1", text)
 	}
 	return address, nil
 }
@@ -54,7 +54,7 @@ func (k *EncapsulationKeys) flags(options []node.Option, namespaces map[uint16]n
 	}
 	if k.Active {
 		if traces == 0 {
-			return 0, fmt.Errorf("active: it is a flag of traces, and there is none: give trace")
+			return 0, fmt.Errorf("active: it is a flag of traces: add trace")
 		}
 		flags |= codec.Active
 	}

@@ -20,7 +20,7 @@ func identify(d draft, at yamlfile.Place, name string, n uint64, bits int) {
 	case n == 0:
 		d.ComplainAt(at, tryID(highest), "ioam.%s: 0 is the id of a node without one in traces", name)
 	case n > highest:
-		d.ComplainAt(at, tryID(highest), "ioam.%s: %#x, all ones, says that the id is not known", name, n)
+		d.ComplainAt(at, tryID(highest), "ioam.%s: %#x, all ones, means an unknown id", name, n)
 	}
 }
 

@@ -29,7 +29,7 @@ func read(d *policy.Draft) {
 			continue
 		}
 		if section == nil || section.IOAM == nil {
-			d.Complain(s, key, "the file says nothing of the node: give it a section ioam, with node and interfaces")
+			d.Complain(s, key, "the file has no node: add a section ioam with node and interfaces")
 			continue
 		}
 		if s.Selector.Kind == policy.Group {
@@ -97,7 +97,7 @@ func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, sockets socketK
 	for _, e := range keys.Namespaces {
 		id, err := strconv.ParseUint(e.Key.Value, 0, 16)
 		if err != nil || e.Value == nil {
-			d.ComplainAt(e.Key.Place, "", "ioam.namespaces: %q is no namespace: give a number from 0 to 65535, and {} if there is nothing to say of it", e.Key.Value)
+			d.ComplainAt(e.Key.Place, "", "ioam.namespaces: %q is no namespace: give a number from 0 to 65535, with {} if it has no keys", e.Key.Value)
 			continue
 		}
 		ns := readNamespace(d, uint16(id), e.Value)
@@ -122,7 +122,7 @@ func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, sockets socketK
 
 func readInterface(d reading, name yamlfile.Text, keys *interfaceKeys) (node.Interface, bool) {
 	if keys == nil || !d.isInterface(name.Value) {
-		d.ComplainAt(name.Place, "", "ioam.interfaces: %q is no device name, or nothing is said of it: write NAME: {id: 1, roles: [ingress, egress]}", name.Value)
+		d.ComplainAt(name.Place, "", "ioam.interfaces: %q is no device name, or has no keys: write NAME: {id: 1, roles: [ingress, egress]}", name.Value)
 		return node.Interface{}, false
 	}
 	i := node.Interface{Name: name.Value, ID: uint16(keys.ID.or(codec.None16)), Wide: uint32(keys.Wide.or(keys.ID.or(codec.None32))), Reserve: keys.Reserve}
@@ -249,7 +249,7 @@ func (k *EncapsulationKeys) encapsulation(namespaces map[uint16]node.Namespace) 
 		e.Options = append(e.Options, options...)
 	}
 	if len(e.Options) == 0 || len(e.Options) > node.MaxOptions {
-		return nil, fmt.Errorf("it asks for %d options: give 1 to %d by trace, proof, edge and export", len(e.Options), node.MaxOptions)
+		return nil, fmt.Errorf("it has %d options: give 1 to %d by trace, proof, edge and export", len(e.Options), node.MaxOptions)
 	}
 	for _, o := range e.Options {
 		ns, known := namespaces[o.Namespace]
@@ -308,7 +308,7 @@ func (k *EncapsulationKeys) sampling() (s node.Sampling, err error) {
 	first, err1 := strconv.ParseUint(of, 10, 32)
 	second, err2 := strconv.ParseUint(n, 10, 32)
 	if err1 != nil || err2 != nil || first > second || second == 0 {
-		return s, fmt.Errorf("every: %q says no fraction: write 100 for one of 100 packets, 3/10 for three of ten", k.Every)
+		return s, fmt.Errorf("every: %q is no fraction: write 100 for one of 100 packets, 3/10 for three of ten", k.Every)
 	}
 	s.K, s.N = uint32(first), uint32(second)
 	return s, nil
@@ -335,7 +335,7 @@ func warn(p *policy.Policy) (warnings []string) {
 			continue
 		}
 		if n := len(e.Options); n > hopOptions {
-			warnings = append(warnings, fmt.Sprintf("%s: scope %s: nodes drop packets with more than net.ipv6.max_hbh_opts_number options, %d if nobody has raised it, and it has %d",
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: nodes drop packets with more than net.ipv6.max_hbh_opts_number options (default %d), and it has %d",
 				p.At(s.Name, key), s.Name, hopOptions, n))
 		}
 		if !egress {

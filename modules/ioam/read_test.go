@@ -40,17 +40,17 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-// Every mistake is told with what it is about.
+// Every error names the key with the mistake.
 func TestMistakesAreRefused(t *testing.T) {
 	const node = "version: 1\nioam: {node: 1, interfaces: {eth0: {roles: [egress]}}, namespaces: {5: {}}}\n"
 	scope := func(keys string) string {
 		return node + `scopes: {a: {prefix: "2001:db8::/32", ioam: {` + keys + "}}}\n"
 	}
 	for _, test := range []struct{ text, want string }{
-		{"version: 1\nscopes: {a: {prefix: \"::/0\", ioam: {trace: [node]}}}\n", "give it a section ioam"},
+		{"version: 1\nscopes: {a: {prefix: \"::/0\", ioam: {trace: [node]}}}\n", "add a section ioam"},
 		{"version: 1\nioam: {node: 0x1000000}\nscopes: {}\n", "more than 24 bits"},
 		{"version: 1\nioam: {node: 0}\nscopes: {}\n", "2:14: ioam.node: 0 is the id of a node without one in traces"},
-		{"version: 1\nioam: {node: 0xffffff}\nscopes: {}\n", "ioam.node: 0xffffff, all ones, says that the id is not known"},
+		{"version: 1\nioam: {node: 0xffffff}\nscopes: {}\n", "ioam.node: 0xffffff, all ones, means an unknown id"},
 		{"version: 1\nioam: {node: 1, wide: 0}\nscopes: {}\n", "2:23: ioam.wide: 0 is the id of a node without one"},
 		{"version: 1\nioam: {node: 1, wide: 0xffffffffffffff}\nscopes: {}\n", "ioam.wide: 0xffffffffffffff, all ones"},
 		{"version: 1\nioam: {node: 1, wide: 0x100000000000000}\nscopes: {}\n", "more than 56 bits"},
@@ -61,8 +61,8 @@ func TestMistakesAreRefused(t *testing.T) {
 		{"version: 1\nioam: {node: 1, namespaces: {1: {strict: true}}}\nscopes: {}\n", "give remove and proof"},
 		{"version: 1\nioam: {node: 1, flows: 0}\nscopes: {}\n", "not 1 to 1048576"},
 		{"version: 1\nioam: {node: 1, flows: 2000000}\nscopes: {}\n", "not 1 to 1048576"},
-		{"version: 1\nioam: {node: 1, address: fe80::1}\nscopes: {}\n", "no IPv6 address that others reach"},
-		{"version: 1\nioam: {node: 1, address: 192.0.2.1}\nscopes: {}\n", "no IPv6 address that others reach"},
+		{"version: 1\nioam: {node: 1, address: fe80::1}\nscopes: {}\n", "no global unicast IPv6 address"},
+		{"version: 1\nioam: {node: 1, address: 192.0.2.1}\nscopes: {}\n", "no global unicast IPv6 address"},
 		{"version: 1\nioam: {node: 1, flag_share: 1}\nscopes: {}\n", "no part of an interface"},
 		{"version: 1\nioam: {node: 1, namespaces: {1: {loopback: true}}}\nscopes: {}\n", "give ioam.address"},
 		{"version: 1\nioam: {node: 1, trace_context: true}\nscopes: {}\n", "no namespace ends here"},
@@ -76,7 +76,7 @@ func TestMistakesAreRefused(t *testing.T) {
 		{scope("trace: [node], edge: [sequence], namespace: 5, loopback: true"), "trace: [node] and nothing else"},
 		{scope("edge: [sequence], namespace: 5, active: true"), "a flag of traces"},
 		{scope("trace: [node], namespace: 5, tunnel: \"2001:db8::1\""), "give ioam.address"},
-		{scope("trace: [node], namespace: 5, tunnel: beta"), "no IPv6 address that others reach"},
+		{scope("trace: [node], namespace: 5, tunnel: beta"), "no global unicast IPv6 address"},
 		{scope(""), "0 options"},
 		{scope("trace: [nodes]"), `no field "nodes"`},
 		{scope("trace: [node], namespace: 6"), "does not know namespace 6"},
@@ -85,7 +85,7 @@ func TestMistakesAreRefused(t *testing.T) {
 		{scope("trace: [node], nodes: 62"), "is longer than 255 octets"},
 		{scope("proof: true, namespace: 5"), "has no proof"},
 		{scope("edge: [sequence, sequence32]"), "not both"},
-		{scope("trace: [node], every: 3/2"), "says no fraction"},
+		{scope("trace: [node], every: 3/2"), "is no fraction"},
 		{scope("trace: [node], every: 3, flows: 0.5"), "give one of"},
 		{scope("trace: [node], probability: 2"), "no share"},
 		{scope("trace: [node], dscp: 64"), "0 to 63"},
@@ -108,7 +108,7 @@ func TestMistakesAreRefused(t *testing.T) {
 	}
 }
 
-// The least and the greatest id are sound, and interfaces without ids need not differ.
+// The minimum and the maximum id are valid, and interfaces without ids need not differ.
 func TestIDsAtTheirBounds(t *testing.T) {
 	for _, ids := range []string{"node: 1", "node: 0xfffffe, wide: 0xfffffffffffffe", "node: 1, interfaces: {a: {}, b: {}, c: {id: 65535}, d: {id: 0}}"} {
 		if _, err := parse(t, "version: 1\nioam: {"+ids+"}\nscopes: {}\n"); err != nil {
@@ -117,7 +117,7 @@ func TestIDsAtTheirBounds(t *testing.T) {
 	}
 }
 
-// What is probably not meant is warned of.
+// Probable mistakes cause warnings.
 func TestWarnings(t *testing.T) {
 	option := "{trace: [node], nodes: 1}"
 	p, err := parse(t, "version: 1\nioam: {node: 1}\nscopes: {a: {prefix: \"::/0\", ioam: {options: ["+strings.Repeat(option+", ", 8)+option+"]}}}\n")

@@ -29,8 +29,8 @@ func startReading(pins string) (r *reading, err error) {
 	return r, err
 }
 
-// keep writes the bundle, of packets to a prefix. Where the policy has ended meanwhile its
-// edges are not known any more, and the rest is kept.
+// keep writes the bundle of packets to a prefix, without edges if the policy was released
+// meanwhile.
 func keep(a *cli.App, r *reading, to netip.Prefix, dir string) error {
 	now, unknown := node.Edges(r.pins)
 	if unknown == nil {

@@ -80,7 +80,7 @@ func read(ctx context.Context, a *cli.App, most uint64, each func(*collect.Recor
 	return senseless, nil
 }
 
-// destinations reads an address or a prefix; "" is every destination.
+// destinations parses an address or a prefix; "" is every destination.
 func destinations(text string) (netip.Prefix, error) {
 	if text == "" {
 		return netip.Prefix{}, nil
@@ -95,7 +95,7 @@ func destinations(text string) (netip.Prefix, error) {
 	return prefix.Masked(), nil
 }
 
-// line is a record in one line.
+// line returns a record as one line.
 func line(r *collect.Record) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", r.At().Format("15:04:05.000000"), r.Flow)
@@ -139,11 +139,11 @@ func newIOAMProofCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "proof",
 		Short: "Make the profiles of a proof of transit",
-		Long: `Make the profiles of a proof of transit for a path of so many nodes: one file a node,
-node-1.json for the first one, which puts the option in, to the last one, which
-verifies. They are secrets: bring each to its node alone, and name it in the policy
-as ioam.namespaces.NUMBER.proof. Each file has two profiles, told apart by the lowest
-bit of a packet's id.`,
+		Long: `Make the profiles of a proof of transit for a path: one file per node, from
+node-1.json for the first node, which inserts the option, to the last one, which
+verifies it. The files are secret: copy each to its node only, and name it in the
+policy as ioam.namespaces.NUMBER.proof. Each file has two profiles; the lowest bit
+of a packet's id selects one.`,
 		Example: `  weir ioam proof --nodes 3 --out proof`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -161,7 +161,7 @@ bit of a packet's id.`,
 			return err
 		},
 	}
-	command.Flags().IntVar(&nodes, "nodes", 3, "nodes of the path, the first and the last among them")
+	command.Flags().IntVar(&nodes, "nodes", 3, "number of nodes on the path, including the first and the last")
 	command.Flags().StringVar(&out, "out", ".", "folder of the files")
 	return command
 }
@@ -199,8 +199,8 @@ func newIOAMEdgesCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "edges",
 		Short: "Show loss, reordering and delay of flows with edge-to-edge options",
-		Long: `Show loss, reordering and one-way delay of the flows whose edge-to-edge options end
-here. Delays are as good as the clocks of the two edges.`,
+		Long: `Show loss, reordering and one-way delay of the flows with edge-to-edge options that
+end here. Delays depend on the clocks of both edges.`,
 		Example: `  sudo weir ioam edges
   sudo weir ioam edges --format json`,
 		Args: cobra.NoArgs,
@@ -219,7 +219,7 @@ here. Delays are as good as the clocks of the two edges.`,
 					Edges  []node.Edge `json:"edges"`
 				}{"weir-ioam-edges/1", edges})
 			}
-			t := record.Table{Columns: []string{"flow", "namespace", "packets", "lost", "reordered", "delay", "least", "most"}}
+			t := record.Table{Columns: []string{"flow", "namespace", "packets", "lost", "reordered", "delay", "min", "max"}}
 			for _, e := range edges {
 				t.Rows = append(t.Rows, []string{e.Flow.String(), fmt.Sprint(e.Namespace), fmt.Sprint(e.Packets), fmt.Sprint(e.Lost), fmt.Sprint(e.Reordered),
 					fmt.Sprint(time.Duration(e.Mean)), fmt.Sprint(time.Duration(e.Min)), fmt.Sprint(time.Duration(e.Max))})

@@ -22,10 +22,10 @@ func newPathCommand(a *cli.App) *cobra.Command {
 	var count uint64
 	command := &cobra.Command{
 		Use:   "path DESTINATION",
-		Short: "Show where on the way to a destination the delay is",
-		Long: `Collect the traces of packets to an address or a prefix and show, hop by hop, how long
-they were in each node and until the next one received them, and how long its queue
-was. Times between nodes are as good as their clocks.`,
+		Short: "Locate the delay on the path to a destination",
+		Long: `Collect the traces of packets to an address or a prefix. Show for each hop the delay
+in the node, the time until the next node's reception, and the queue length. Times
+between nodes depend on their clocks.`,
 		Example: `  sudo weir ioam path 2001:db8:4::2
   sudo weir ioam path 2001:db8:4::/64 --duration 1m`,
 		Args: cobra.ExactArgs(1),
@@ -48,8 +48,8 @@ was. Times between nodes are as good as their clocks.`,
 			return ioamPaths(a, args[0], &s)
 		},
 	}
-	command.Flags().DurationVar(&duration, "duration", 10*time.Second, "how long traces are collected")
-	command.Flags().Uint64Var(&count, "count", 0, "end after so many packets; 0 is for the duration")
+	command.Flags().DurationVar(&duration, "duration", 10*time.Second, "time to collect traces")
+	command.Flags().Uint64Var(&count, "count", 0, "end after this number of packets; 0 for the whole duration")
 	return command
 }
 
@@ -67,7 +67,7 @@ type ioamHop struct {
 	Delay   *ioamSpread              `json:"delay_ns,omitempty"` // in the node
 	Link    *ioamSpread              `json:"to_next_ns,omitempty"`
 	Queue   *ioamSpread              `json:"queue,omitempty"`
-	// Backwards are packets that the next node has received before this one, by their clocks.
+	// Backwards counts packets that the next node received before this one, by their clocks.
 	Backwards uint64 `json:"backwards,omitempty"`
 }
 
@@ -90,7 +90,7 @@ func spreadOf(h *hist.Histogram) *ioamSpread {
 func ioamPaths(a *cli.App, destination string, s *collect.Summary) error {
 	paths := s.Paths()
 	if len(paths) == 0 {
-		return fault.New(fault.Failed, "look at weir status: are packets encapsulated, and does their namespace end on this node?", "no trace of a packet to %s came", destination)
+		return fault.New(fault.Failed, "look at weir status: are packets encapsulated, and does their namespace end on this node?", "received no trace of a packet to %s", destination)
 	}
 	if a.Format == "json" {
 		all := make([]ioamPath, 0, len(paths))
@@ -142,7 +142,7 @@ func pathTable(p *collect.Path) record.Table {
 		}
 		t.Rows = append(t.Rows, append(row, queue))
 		if h.Backwards > 0 {
-			t.Note += fmt.Sprintf("By their clocks the node behind %d has received %d packets before it: synchronise them. ", h.Node, h.Backwards)
+			t.Note += fmt.Sprintf("By their clocks, the node behind %d received %d packets earlier: synchronise them. ", h.Node, h.Backwards)
 		}
 	}
 	t.Note = strings.TrimSpace(t.Note)

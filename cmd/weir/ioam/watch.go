@@ -39,8 +39,8 @@ func newWatchCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "watch",
 		Short: "Show each packet's path as it ends",
-		Long: `Show each packet whose IOAM ends here, and each postcard of direct export, as a line;
-with --format json as one JSON document a line. It ends when it is interrupted.`,
+		Long: `Show each packet with IOAM that ends here, and each postcard of direct export, as one
+line, or with --format json as one JSON document per line. Interrupt it to end it.`,
 		Example: `  sudo weir ioam watch
   sudo weir ioam watch --format json --count 1000 > traces.jsonl
   sudo weir ioam watch --quiet --otlp http://localhost:4318/v1/traces --ipfix localhost:4739
@@ -50,13 +50,13 @@ with --format json as one JSON document a line. It ends when it is interrupted.`
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return ioamWatch(command.Context(), a, o) },
 	}
-	command.Flags().Uint64Var(&o.count, "count", 0, "end after so many packets; 0 never")
-	command.Flags().DurationVar(&o.duration, "duration", 0, "end after so long; 0 never")
+	command.Flags().Uint64Var(&o.count, "count", 0, "end after this number of packets; 0 never")
+	command.Flags().DurationVar(&o.duration, "duration", 0, "end after this time; 0 never")
 	command.Flags().StringVar(&o.otlp, "otlp", "", "send traces to an OpenTelemetry collector: URL of its OTLP/HTTP traces, as http://localhost:4318/v1/traces")
 	command.Flags().StringVar(&o.tracePer, "trace-per", perPacket, "unit of a trace of --otlp: packet, or flow with aggregated delays")
-	command.Flags().DurationVar(&o.traceEvery, "trace-every", 10*time.Second, "how long packets of a flow are added up for one trace, with --trace-per flow")
+	command.Flags().DurationVar(&o.traceEvery, "trace-every", 10*time.Second, "interval of one trace per flow, with --trace-per flow")
 	command.Flags().StringVar(&o.metrics, "otlp-metrics", "", "send packets, delays by path and hop, and loss to an OpenTelemetry collector: URL of its OTLP/HTTP metrics, as http://localhost:4318/v1/metrics")
-	command.Flags().StringVar(&o.ipfix, "ipfix", "", "send a record a hop to an IPFIX collector, over UDP: host:port")
+	command.Flags().StringVar(&o.ipfix, "ipfix", "", "send a record per hop to an IPFIX collector over UDP: host:port")
 	command.Flags().StringVar(&o.out, "out", "", "folder for an evidence bundle of paths, hops and flows: tables, CSV, histograms, report.html")
 	command.Flags().StringVar(&o.destination, "to", "", "only packets to this address or prefix")
 	return command
@@ -70,7 +70,7 @@ func (o *ioamWatchOptions) check() error {
 	case o.tracePer != perPacket && o.tracePer != perFlow:
 		return fault.New(fault.Usage, "write --trace-per packet or --trace-per flow", "--trace-per %q is neither", o.tracePer)
 	case o.tracePer == perFlow && o.otlp == "":
-		return fault.New(fault.Usage, "give --otlp URL as well", "--trace-per flow is about the traces of --otlp")
+		return fault.New(fault.Usage, "give --otlp URL as well", "--trace-per flow has no effect without --otlp")
 	case o.traceEvery < time.Second || o.traceEvery > 24*time.Hour:
 		return fault.New(fault.Usage, "write --trace-every 10s", "--trace-every %s is outside 1s to 24h", o.traceEvery)
 	case o.duration < 0:
@@ -83,13 +83,13 @@ func (o *ioamWatchOptions) check() error {
 }
 
 // checkCollector rejects an invalid URL of a collector; "" is none.
-func checkCollector(flag, text, what string) error {
+func checkCollector(flag, text, signal string) error {
 	if text == "" {
 		return nil
 	}
 	at, err := url.Parse(text)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return fault.New(fault.Usage, "write it as in "+flag+" http://localhost:4318/v1/"+what, "%s %q is not the URL of a collector", flag, text)
+		return fault.New(fault.Usage, "write it as in "+flag+" http://localhost:4318/v1/"+signal, "%s %q is not the URL of a collector", flag, text)
 	}
 	return nil
 }
@@ -140,10 +140,10 @@ func ioamWatch(ctx context.Context, a *cli.App, o ioamWatchOptions) error {
 	}
 	// Losses are reported even with --quiet.
 	if senseless > 0 {
-		fmt.Fprintf(a.Stderr, "%d records made no sense\n", senseless)
+		fmt.Fprintf(a.Stderr, "%d records were invalid\n", senseless)
 	}
 	if sinks.traces != nil && sinks.traces.Dropped > 0 {
-		fmt.Fprintf(a.Stderr, "%d packets were not sent: the receiver is too slow, or flows are too many\n", sinks.traces.Dropped)
+		fmt.Fprintf(a.Stderr, "%d packets were not sent: the receiver is too slow, or there are too many flows\n", sinks.traces.Dropped)
 	}
 	return err
 }

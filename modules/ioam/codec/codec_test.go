@@ -24,11 +24,11 @@ func octets(t testing.TB, text string) []byte {
 	return b
 }
 
-// Headers as they are on the wire, and what is wrong with others.
+// Valid headers, and the reason of each error for others.
 func TestHeadersAreReadStrictly(t *testing.T) {
 	for _, test := range []struct {
 		name, octets string
-		want         Reason // "" for none
+		want         Reason // "": no error
 		options      int
 	}{
 		{"a trace one octet too long", "3a 03 0100 311b 0000 007b 0806 800000 00 0000000000000000000000000000000000000000", ShortOption, 0},
@@ -56,7 +56,7 @@ func TestHeadersAreReadStrictly(t *testing.T) {
 	}
 }
 
-// randomTrace makes one of random fields that fits an option.
+// randomTrace returns a trace of random fields that fits an option.
 func randomTrace(r *rand.Rand) Trace {
 	fields := TraceType(r.Uint32N(1<<24)) &^ reservedBit
 	if r.IntN(3) > 0 {
@@ -84,7 +84,7 @@ func randomTrace(r *rand.Rand) Trace {
 	return t
 }
 
-// What is written is read the same by the decoder and by the oracle.
+// The decoder and the oracle read encoded traces alike.
 func TestTracesAgreeWithTheOracle(t *testing.T) {
 	r := testutil.Rand(t)
 	for range 4_000 {
@@ -98,8 +98,8 @@ func TestTracesAgreeWithTheOracle(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%x: %v", header, err)
 		}
-		if oracle := oracleTrace(want.Incremental, h.Options[0].Data); told(got) != oracle {
-			t.Fatalf("%x: decoded\n%s\nthe oracle\n%s", header, told(got), oracle)
+		if oracle := oracleTrace(want.Incremental, h.Options[0].Data); described(got) != oracle {
+			t.Fatalf("%x: decoded\n%s\nthe oracle\n%s", header, described(got), oracle)
 		}
 		if again := got.Append(nil); !bytes.Equal(again, h.Options[0].Data) {
 			t.Fatalf("%x becomes %x", h.Options[0].Data, again)
@@ -111,8 +111,8 @@ func checkTrace(t *testing.T, data []byte) {
 	for _, kind := range []OptionType{PreallocatedTrace, IncrementalTrace} {
 		got, err := DecodeTrace(kind, data)
 		oracle := oracleTrace(kind == IncrementalTrace, data)
-		if (err == nil) != (oracle != "") || err == nil && told(got) != oracle {
-			t.Errorf("%s %x: %v\n%s\nthe oracle\n%s", kind, data, err, told(got), oracle)
+		if (err == nil) != (oracle != "") || err == nil && described(got) != oracle {
+			t.Errorf("%s %x: %v\n%s\nthe oracle\n%s", kind, data, err, described(got), oracle)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func FuzzTrace(f *testing.F) {
 	f.Fuzz(checkTrace)
 }
 
-// Whatever the octets are, the decoders end, and what a header accepts lies within it.
+// Decoders end for all input, and accepted options lie within their header.
 func checkHeader(t *testing.T, b []byte) {
 	h, err := DecodeHeader(b)
 	if err != nil {
@@ -157,7 +157,7 @@ func FuzzHeader(f *testing.F) {
 	f.Fuzz(checkHeader)
 }
 
-// Random and mutated octets, in numbers that a fuzzer's corpus lacks.
+// Random and mutated input, in larger numbers than a fuzzer's corpus.
 func TestMutatedHeadersAreNoTrap(t *testing.T) {
 	r := testutil.Rand(t)
 	for range 5_000 {
@@ -228,8 +228,8 @@ func TestOtherMistakesHaveReasons(t *testing.T) {
 	}
 }
 
-// Nodes record until there is no room left; then the overflow flag says so, and nothing changes any
-// more.
+// Nodes record until the trace is full. Then the overflow flag is set, and later nodes change
+// nothing.
 func TestNodesRecordUntilTheTraceIsFull(t *testing.T) {
 	data := NewTrace(123, HopLimitNode|Interfaces|Opaque, 2, 1).Append(nil)
 	for i, want := range []Added{Recorded, Recorded, NoRoom, Overfull} {

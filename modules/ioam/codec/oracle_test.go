@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The oracle reads options as a string of zeros and ones, from the figures of the RFCs alone, and
-// tells each field by its name there.
+// The oracle reads options as a string of zeros and ones, from the figures of the RFCs alone, with
+// the field names there.
 
-// stream is bits that are taken from the front; missing ones spoil it.
+// stream is a queue of bits; a read past its end marks it invalid.
 type stream struct {
 	bits  string
 	spoil bool
@@ -36,7 +36,7 @@ func (s *stream) take(n int) (value uint64) {
 	return value
 }
 
-// fieldTable has the fields of a node's data in the order of RFC 9197 section 4.4.2, by bit of the
+// fieldTable has the fields of node data in the order of RFC 9197 section 4.4.2, by bit of the
 // Trace-Type: name and width of each part.
 var fieldTable = map[int][]struct {
 	name  string
@@ -47,7 +47,7 @@ var fieldTable = map[int][]struct {
 	9: {{"wide ingress", 32}, {"wide egress", 32}}, 10: {{"wide data", 64}}, 11: {{"occupancy", 32}},
 }
 
-// oracleTrace says what a trace holds; "" where it is no trace.
+// oracleTrace describes the content of a trace; "" for an invalid one.
 func oracleTrace(incremental bool, data []byte) string {
 	s := bitsOf(data)
 	var out strings.Builder
@@ -109,8 +109,8 @@ func oracleTrace(incremental bool, data []byte) string {
 	return out.String()
 }
 
-// told says the same of what the decoder has read.
-func told(t Trace) string {
+// described describes a decoded trace in the oracle's form.
+func described(t Trace) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "namespace %d flags %d remaining %d\n", t.Namespace, t.Flags, t.Remaining)
 	for _, n := range t.Nodes {

@@ -14,7 +14,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// capture writes IPv6 packets with these extension headers, and nothing behind, as libpcap does.
+// capture writes IPv6 packets with these extension headers, and no payload, in libpcap's format.
 func capture(t *testing.T, headers [][]byte) string {
 	t.Helper()
 	file := binary.LittleEndian.AppendUint32(nil, 0xa1b2c3d4)
@@ -34,7 +34,7 @@ func capture(t *testing.T, headers [][]byte) string {
 	return name
 }
 
-// sharkFields are what tshark is asked for, and what the decoder says of the same.
+// sharkFields maps fields of tshark to those of the decoder.
 var sharkFields = []struct {
 	name   string
 	field  TraceType
@@ -54,8 +54,8 @@ var sharkFields = []struct {
 	{"node.oss.scid", Opaque, func(n Node) []any { return []any{n.Schema} }},
 }
 
-// An independent decoder reads traces as this one does, but for those whose NodeLen is 0. Of the
-// other options it knows the names alone.
+// tshark decodes traces alike, except those with a NodeLen of 0. It knows only the names of other
+// options.
 func TestTracesAgreeWithTshark(t *testing.T) {
 	tshark := testutil.Command(t, "tshark")
 	r := testutil.Rand(t)
@@ -85,7 +85,7 @@ func TestTracesAgreeWithTshark(t *testing.T) {
 		columns := strings.Split(lines[i], ";")
 		want := []string{fmt.Sprint(trace.Namespace), fmt.Sprint(trace.Remaining)}
 		for _, f := range sharkFields {
-			want = append(want, told1(trace, f.field, f.values))
+			want = append(want, fieldOf(trace, f.field, f.values))
 		}
 		for c := range want {
 			if got := decimal(columns[c]); got != want[c] {
@@ -95,8 +95,8 @@ func TestTracesAgreeWithTshark(t *testing.T) {
 	}
 }
 
-// told1 lists a field of all nodes.
-func told1(trace Trace, field TraceType, values func(Node) []any) string {
+// fieldOf lists a field of all nodes.
+func fieldOf(trace Trace, field TraceType, values func(Node) []any) string {
 	var all []string
 	for _, n := range trace.Nodes {
 		for i, v := range values(n) {
@@ -108,7 +108,7 @@ func told1(trace Trace, field TraceType, values func(Node) []any) string {
 	return strings.Join(all, ",")
 }
 
-// decimal turns hexadecimal numbers of a list into decimal ones.
+// decimal converts hexadecimal numbers of a list.
 func decimal(list string) string {
 	if list == "" {
 		return ""

@@ -19,8 +19,8 @@ import (
 
 var fields = codec.HopLimitNode | codec.Interfaces | codec.Seconds | codec.Fraction | codec.TransitDelay | codec.QueueDepth
 
-// headers are a Hop-by-Hop header with the trace of a path of three nodes: node n receives it at
-// n µs after a second, takes 100n ns, and has n octets in its queue.
+// headers returns a Hop-by-Hop header with the trace of three nodes: node n receives the packet n
+// µs after a second, keeps it for 100n ns, and has a queue of n bytes.
 func headers(second uint32) []byte {
 	t := codec.NewTrace(123, fields, 0, 0)
 	for n := range uint32(3) {
@@ -103,8 +103,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// Packets arrive as traces at a receiver with the OpenTelemetry collector's own decoder: a span for
-// the packet, and one for each hop, which follow each other.
+// A receiver with the OpenTelemetry collector's decoder gets each packet as a trace: a span for the
+// packet, and one for each hop in order.
 func TestTracesAreExported(t *testing.T) {
 	received := make(chan ptrace.Traces, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +162,7 @@ func TestTracesAreExported(t *testing.T) {
 	}
 }
 
-// A receiver that does not answer costs records, and nothing waits for it.
+// A receiver that does not answer costs records, and blocks no caller.
 func TestTheExportQueueIsBounded(t *testing.T) {
 	o := NewOTLP("http://[::1]:1/", "")
 	r := recordOf(t, 1, 1)

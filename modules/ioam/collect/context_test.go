@@ -9,7 +9,7 @@ import (
 	"weir/modules/ioam/codec"
 )
 
-// A context that the first node has put into a trace is the record's, and no state of the node.
+// A context in the first node's opaque state moves to the record.
 func TestOpaqueStateTellsAContext(t *testing.T) {
 	const schema = 7
 	want := TraceContext{Version: 1, Trace: [16]byte{2, 3}, Parent: [8]byte{4, 5}, Flags: 1}
@@ -35,7 +35,7 @@ func TestOpaqueStateTellsAContext(t *testing.T) {
 			}
 			trace.Nodes = append(trace.Nodes, n)
 		}
-		r := Record{Context: TraceContext{Version: 9}} // of a request
+		r := Record{Context: TraceContext{Version: 9}} // context of a request
 		if err := r.Decode(POSIX, 0, codec.AppendHeader(nil, 17, trace)); err != nil {
 			t.Fatal(err)
 		}

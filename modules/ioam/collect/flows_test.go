@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// attributesOf are a span's whole numbers by key.
+// attributesOf returns the integer attributes of a span.
 func attributesOf(t *testing.T, s span) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}
@@ -28,7 +28,7 @@ func attributesOf(t *testing.T, s span) map[string]int64 {
 	return all
 }
 
-// later is a record of recordOf whose middle node received it so many ns later.
+// later returns recordOf with a later reception at the middle node, in ns.
 func later(t *testing.T, port uint16, second uint32, ns int64) *Record {
 	t.Helper()
 	r := recordOf(t, port, second)
@@ -36,11 +36,11 @@ func later(t *testing.T, port uint16, second uint32, ns int64) *Record {
 	return r
 }
 
-// A flow's packets are one trace with a span a hop, which has what they told: how many, the least,
-// the median, the most. Others are traces of their own: flows, paths, spans of an application.
+// Packets of a flow become one trace with a span per hop. Its attributes are count, minimum, median
+// and maximum. Other flows, paths and application spans have their own traces.
 func TestAFlowIsOneTrace(t *testing.T) {
 	var f FlowTraces
-	shifts := []int64{0, 300, 100, 500, -3000} // the last one's clock is behind
+	shifts := []int64{0, 300, 100, 500, -3000} // the last node's clock is behind
 	for i, ns := range shifts {
 		if !f.add(later(t, 1, uint32(i), ns)) {
 			t.Fatal("there is no room")
@@ -90,7 +90,7 @@ func TestAFlowIsOneTrace(t *testing.T) {
 	}
 }
 
-// Medians of more packets than are kept are those of some, and the bounds those of all.
+// Medians above the sample size use a sample; minimum and maximum use all values.
 func TestSpreadsAreBounded(t *testing.T) {
 	var s spread
 	for i := range int64(10_000) {
@@ -109,7 +109,7 @@ func TestSpreadsAreBounded(t *testing.T) {
 	}
 }
 
-// What is added up is sent when the interval ends, and at the end.
+// Traces are sent at the end of an interval, and at the end of Run.
 func TestFlowsAreSentEachInterval(t *testing.T) {
 	received := make(chan struct{}, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received <- struct{}{} }))
@@ -127,8 +127,8 @@ func TestFlowsAreSentEachInterval(t *testing.T) {
 	<-ended
 }
 
-// A flow that says a new context with each packet has a trace for some of them, and one for the
-// rest; others keep their places.
+// A flow with a new context per packet has a bounded number of traces, and one for the rest. Other
+// flows keep their places.
 func TestNobodyFillsAllPlacesBySayingMuch(t *testing.T) {
 	var f FlowTraces
 	for i := range MaxFlowTraces + 5 {

@@ -15,7 +15,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// An independent decoder reads the messages: the template, and a record a hop.
+// tshark reads the messages: the template, and a record per hop.
 func TestMessagesAreReadByTshark(t *testing.T) {
 	tshark := testutil.Command(t, "tshark")
 	listener, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -33,8 +33,8 @@ type EdgeTotals struct {
 	Packets   uint64
 	Lost      uint64 // decreases if a packet arrives late
 	Reordered uint64
-	Stamped   uint64 // packets with a time, as counted by Delay in ns
-	Delay     int64  // sum
+	Stamped   uint64 // packets with a time
+	Delay     int64  // sum over stamped packets, in ns
 	Min       int64
 	Max       int64
 }

@@ -21,7 +21,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// receiver has the OpenTelemetry collector's own decoder; answer is what it answers each time.
+// receiver starts a server with the OpenTelemetry collector's decoder; answer returns the status of
+// each request.
 func receiver(t *testing.T, answer func(nth int) int) (url string, received <-chan pmetric.Metrics) {
 	t.Helper()
 	all, nth := make(chan pmetric.Metrics, 1000), 0
@@ -44,7 +45,7 @@ func receiver(t *testing.T, answer func(nth int) int) (url string, received <-ch
 
 func ok(int) int { return http.StatusOK }
 
-// sentBy runs an exporter that is to send once, at its end.
+// sentBy runs an exporter that sends once, at its end.
 func sentBy(t *testing.T, m *Metrics, received <-chan pmetric.Metrics) map[string]pmetric.Metric {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,7 +83,7 @@ func text1(attributes pcommon.Map, key string) string {
 	return v.AsString()
 }
 
-// traced is a record of a packet over nodes, which receive it at times and keep it for delays, ns.
+// traced returns a record of a packet with reception times and delays of nodes, in ns.
 func traced(port uint16, at, delays []int64) *Record {
 	r := &Record{Time: 9e9, Length: 100, Flow: Flow{netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), port, 80, 17}}
 	trace := Trace{Namespace: 123}
@@ -94,8 +95,7 @@ func traced(port uint16, at, delays []int64) *Record {
 	return r
 }
 
-// Delays of random packets arrive at a receiver with the collector's own decoder as they would be
-// counted one by one.
+// A receiver with the collector's decoder gets the delays of random packets as counted one by one.
 func TestMetricsAreExported(t *testing.T) {
 	url, received := receiver(t, ok)
 	m, r := NewMetrics(url, "aramis"), testutil.Rand(t)
@@ -179,7 +179,7 @@ func TestMetricsAreExported(t *testing.T) {
 		t.Errorf("lost are %v", lost)
 	}
 	delay := got["weir.ioam.edge.delay"].Histogram().DataPoints()
-	if delay.Len() != 1 { // of clocks that are not synchronised there is none
+	if delay.Len() != 1 { // no link delay with unsynchronised clocks
 		t.Fatalf("%d delays", delay.Len())
 	}
 	if p := delay.At(0); p.Count() != 80 || p.Sum() != 8 || p.Min() != 0.001 || p.Max() != 2 {
@@ -187,7 +187,7 @@ func TestMetricsAreExported(t *testing.T) {
 	}
 }
 
-// checkHistogram compares a point with the values themselves.
+// checkHistogram compares a point with the values.
 func checkHistogram(t *testing.T, name string, p pmetric.HistogramDataPoint, values []int64) {
 	t.Helper()
 	bounds, counts := p.ExplicitBounds().AsRaw(), p.BucketCounts().AsRaw()
@@ -196,7 +196,7 @@ func checkHistogram(t *testing.T, name string, p pmetric.HistogramDataPoint, val
 	}
 	want, sum := make([]uint64, len(counts)), 0.0
 	for _, ns := range values {
-		at, _ := slices.BinarySearch(bounds, float64(ns)/1e9) // a bucket has its upper bound
+		at, _ := slices.BinarySearch(bounds, float64(ns)/1e9) // the upper bound belongs to the bucket
 		want[at]++
 		sum += float64(ns) / 1e9
 	}
@@ -208,7 +208,7 @@ func checkHistogram(t *testing.T, name string, p pmetric.HistogramDataPoint, val
 	}
 }
 
-// What a receiver has missed is in what it gets next, and a time that fails is no failure then.
+// The next send covers a missed one, so a single failure is no error.
 func TestTotalsOutliveAReceiver(t *testing.T) {
 	url, received := receiver(t, func(nth int) int {
 		if nth == 0 {
@@ -233,7 +233,7 @@ func TestTotalsOutliveAReceiver(t *testing.T) {
 	}
 }
 
-// The last time's error is the exporter's, and what is known is sent without what is not.
+// The error of the last send is the exporter's. Known values are sent without unknown ones.
 func TestWhatCannotBeSentIsAnError(t *testing.T) {
 	url, received := receiver(t, ok)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -248,7 +248,7 @@ func TestWhatCannotBeSentIsAnError(t *testing.T) {
 	}
 }
 
-// Of very many paths and flows those with the most packets are told.
+// Of many paths and flows, those with the most packets are sent.
 func TestMetricsAreBounded(t *testing.T) {
 	url, received := receiver(t, ok)
 	m := NewMetrics(url, "")

@@ -65,7 +65,7 @@ func (r *Reading) notes() (all []string) {
 	if r.Summary.Packets == 0 {
 		all = append(all, "No packet came.")
 	}
-	note(int(r.Senseless), "%d records made no sense.")
+	note(int(r.Senseless), "%d invalid records.")
 	note(int(r.Summary.Beyond), "%d packets are of more flows or paths than are kept.")
 	note(len(r.Summary.Flows())-MaxFlows, "%d flows with fewer octets are left out.")
 	note(len(r.Summary.Paths())-collect.MaxSentPaths, "%d paths with fewer packets are left out.")

@@ -16,8 +16,8 @@ import (
 	"weir/record/bundle"
 )
 
-// packet is one of a flow over nodes 1, 2 and, if it is on the long path, 3, each of which has it
-// for its number of µs, and the next one 1 ms later.
+// packet returns a record over nodes 1, 2 and, on the long path, 3. Each node keeps it for as many
+// µs as its number, and the next one receives it 1 ms later.
 func packet(port uint16, long bool) *collect.Record {
 	r := &collect.Record{Time: 9e9, Length: 100, Proof: "holds",
 		Flow: collect.Flow{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::2"), SourcePort: port, DestinationPort: 80, Protocol: 17}}
@@ -34,7 +34,7 @@ func packet(port uint16, long bool) *collect.Record {
 	return r
 }
 
-// read is a bundle of the reading that went through a folder.
+// read writes the bundle of a reading to a folder and reads it back.
 func read(t *testing.T, r Reading) (*record.Bundle, string) {
 	t.Helper()
 	dir, b := filepath.Join(t.TempDir(), "bundle"), Bundle(r)
@@ -52,18 +52,18 @@ func read(t *testing.T, r Reading) (*record.Bundle, string) {
 	return got, string(report)
 }
 
-// What packets have told is read back from the folder: of paths, hops, flows and edges.
+// The bundle has the paths, hops, flows and edges of the records.
 func TestABundleHasWhatWasRead(t *testing.T) {
 	var s collect.Summary
 	for range 3 {
 		s.Add(packet(7, false))
 	}
-	s.Add(packet(7, true)) // the flow has changed its path
+	s.Add(packet(7, true)) // the flow changed its path
 	s.Add(packet(8, true))
 	started := time.Unix(1e9, 0).UTC()
 	edge := collect.EdgeTotals{Flow: packet(7, false).Flow, Namespace: 5, Packets: 90, Lost: 10, Reordered: 9, Stamped: 4, Delay: 8e9}
 	b, report := read(t, Reading{Summary: &s, Edges: []collect.EdgeTotals{edge}, Senseless: 2, Started: started, Finished: started.Add(time.Minute), To: "2001:db8::/32"})
-	if m := b.Manifest; m.Kind != "ioam" || m.Finished.Sub(m.Started) != time.Minute || m.Parameters["to"] != "2001:db8::/32" || strings.Join(m.Notes, " ") != "2 records made no sense." {
+	if m := b.Manifest; m.Kind != "ioam" || m.Finished.Sub(m.Started) != time.Minute || m.Parameters["to"] != "2001:db8::/32" || strings.Join(m.Notes, " ") != "2 invalid records." {
 		t.Errorf("the manifest is %+v", m)
 	}
 	got := map[string]string{}
@@ -109,7 +109,7 @@ func TestABundleHasWhatWasRead(t *testing.T) {
 	}
 }
 
-// A bundle of nothing says so, and one of very much is bounded.
+// An empty bundle has a note, and a large one is bounded.
 func TestABundleOfNothingAndOfMuch(t *testing.T) {
 	b, _ := read(t, Reading{Summary: &collect.Summary{}})
 	if len(b.Manifest.Notes) != 1 || b.Manifest.Notes[0] != "No packet came." {

@@ -23,8 +23,8 @@ import (
 	"weir/modules/ioam/codec"
 )
 
-// cost is what a run of a program takes, in nanoseconds: the least of several series, each of which
-// begins with the same packet.
+// cost returns the time of a program run in ns: the minimum of several series. Each starts with the
+// same packet.
 func (b *bench) cost(program *ebpf.Program, in []byte, repeat uint32) float64 {
 	b.t.Helper()
 	lowest := time.Hour
@@ -45,7 +45,7 @@ func (b *bench) cost(program *ebpf.Program, in []byte, repeat uint32) float64 {
 	return float64(lowest)
 }
 
-// runtimeOf is the time that the kernel has counted for a program.
+// runtimeOf returns the run time that the kernel counted for a program.
 func runtimeOf(program *ebpf.Program) time.Duration {
 	stats, err := program.Stats()
 	if err != nil {
@@ -54,7 +54,7 @@ func runtimeOf(program *ebpf.Program) time.Duration {
 	return stats.Runtime
 }
 
-// BenchmarkPacket measures what the programs cost a packet, with BPF_PROG_TEST_RUN.
+// BenchmarkPacket measures the cost of the programs per packet, with BPF_PROG_TEST_RUN.
 func BenchmarkPacket(b *testing.B) {
 	four := codec.HopLimitNode | codec.Interfaces | codec.Seconds | codec.Fraction
 	exit := full
@@ -104,9 +104,8 @@ func BenchmarkPacket(b *testing.B) {
 	}
 }
 
-// What a round of BenchmarkChain sends with one setting: many short bursts, of which the tenth that
-// were least disturbed by other programs count. Where the clock counts instructions few do, by
-// -short.
+// One round of BenchmarkChain with one setting consists of many short bursts; the fastest tenth
+// counts. With an instruction clock fewer are enough (-short).
 const packets = 100
 
 func roundsAndBursts() (rounds, bursts int) {
@@ -118,9 +117,9 @@ func roundsAndBursts() (rounds, bursts int) {
 
 func first(n, _ int) int { return n }
 
-// BenchmarkChain sends datagrams of 1,200 octets over the paper's five nodes, all on one processor,
-// in rounds in which every setting has its turn, in random order, and reports the medians, least
-// and most of the ratios to plain forwarding in the same round.
+// BenchmarkChain sends datagrams of 1,200 bytes over the paper's five nodes on one CPU. Each round
+// measures all settings in random order. It reports median, minimum and maximum of the ratios to
+// plain forwarding in the same round.
 func BenchmarkChain(b *testing.B) {
 	c := newChain(b, 1500)
 	trace := func(namespace int) string {
@@ -146,7 +145,7 @@ func BenchmarkChain(b *testing.B) {
 		}
 	}
 	from, to := c.datagrams(b)
-	_ = unix.SetsockoptInt(to, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) // nobody reads
+	_ = unix.SetsockoptInt(to, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) // without a reader
 	ratios, rounds := map[string][]float64{}, first(roundsAndBursts())
 	for range rounds {
 		rates := map[string]float64{}
@@ -171,9 +170,9 @@ func BenchmarkChain(b *testing.B) {
 	}
 }
 
-// BenchmarkHeadroom measures what a trace costs where packets come with room for it and where not.
-// An XDP program on a veth device has the kernel move packets to where 256 octets are free before
-// them; it does so in all settings with headroom, so that the difference is the trace's alone.
+// BenchmarkHeadroom measures the cost of a trace for packets with and without headroom. An XDP
+// program on a veth device makes the kernel move packets to 256 bytes of headroom. All settings
+// with headroom have it, so the difference is the cost of the trace.
 func BenchmarkHeadroom(b *testing.B) {
 	took, idle, rounds := map[string][]float64{}, map[string][]float64{}, first(roundsAndBursts())
 	for _, free := range []bool{false, true} {
@@ -184,7 +183,7 @@ func BenchmarkHeadroom(b *testing.B) {
 			c.passXDP(b, "athos", "left")
 		}
 		from, to := c.datagrams(b)
-		_ = unix.SetsockoptInt(to, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) // nobody reads
+		_ = unix.SetsockoptInt(to, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) // without a reader
 		for range rounds {
 			c.set(b, "")
 			without := 1e9 / c.rate(b, from)
@@ -206,7 +205,7 @@ func BenchmarkHeadroom(b *testing.B) {
 	}
 }
 
-// passXDP attaches an XDP program that lets all pass.
+// passXDP attaches an XDP program that passes all packets.
 func (c *chain) passXDP(b testing.TB, node, dev string) {
 	b.Helper()
 	err := c.ns[node].Do(func() error {
@@ -230,7 +229,7 @@ func (c *chain) passXDP(b testing.TB, node, dev string) {
 	}
 }
 
-// empty attaches programs that do nothing where a node's would be.
+// empty attaches programs without effect at the hooks of a node.
 func (c *chain) empty(b testing.TB) {
 	b.Helper()
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "MIT", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})
@@ -251,8 +250,8 @@ func (c *chain) empty(b testing.TB) {
 	}
 }
 
-// set gives the chain a treatment: "none" takes all programs away, "empty" has programs that do
-// nothing, "" puts nothing into packets.
+// set applies a treatment: "none" removes all programs, "empty" attaches programs without effect,
+// "" applies nodes without encapsulation.
 func (c *chain) set(b testing.TB, treatment string) {
 	b.Helper()
 	for _, a := range c.idle {
@@ -287,7 +286,7 @@ func (c *chain) set(b testing.TB, treatment string) {
 	c.apply(b, "aramis", nodePolicy(3, "ingress, egress", "", ", remove: true}"+remove.String()+"\n    211: {", ""))
 }
 
-// rate is how many packets a second pass the chain. Each has passed when the send returns.
+// rate returns packets per second over the chain. Each packet has arrived when its send returns.
 func (c *chain) rate(b testing.TB, from int) float64 {
 	b.Helper()
 	runtime.LockOSThread()
@@ -317,7 +316,7 @@ func (c *chain) rate(b testing.TB, from int) float64 {
 	return packets / took[bursts/10].Seconds()
 }
 
-// BenchmarkStream sends TCP over the same nodes in the same way, in bursts of 1 MiB.
+// BenchmarkStream sends TCP over the same nodes, in bursts of 1 MiB.
 func BenchmarkStream(b *testing.B) {
 	c := newChain(b, 1500)
 	settings := []struct{ name, treatment string }{{"plain", "none"}, {"registered", ""}, {"1 %", allFields + ", every: 100"}, {"100 %", allFields}}
@@ -344,7 +343,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// streamRate is that of the bursts of a connection that were least disturbed.
+// streamRate returns the rate of the fastest bursts of a connection.
 func (c *chain) streamRate(b testing.TB) float64 {
 	b.Helper()
 	client, end := c.connection(b)

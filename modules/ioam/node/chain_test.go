@@ -22,7 +22,7 @@ import (
 	"weir/modules/ioam/collect"
 )
 
-// chain is the paper's path: alpha sends to beta through a domain of athos, porthos and aramis.
+// chain is the paper's path: alpha sends to beta through the domain of athos, porthos and aramis.
 type chain struct {
 	ns     map[string]*netns.Namespace
 	planes map[string]*hostPlane
@@ -32,7 +32,7 @@ type chain struct {
 
 var chainNames = []string{"alpha", "athos", "porthos", "aramis", "beta"}
 
-// address is that of a node on the link with this number, from 0; side 0 is alpha's.
+// address returns the address of a node on a numbered link, from 0; side 0 is towards alpha.
 func address(link, side int) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("2001:db8:%d::%d", link+1, side+1))
 }
@@ -87,7 +87,7 @@ func newChain(t testing.TB, mtu int) *chain {
 	return c
 }
 
-// stateOf is what a policy asks of the room.
+// stateOf returns the module's state of a policy.
 func stateOf(t testing.TB, text string) module.State {
 	t.Helper()
 	p, err := Parse("version: 1\n" + text)
@@ -105,7 +105,7 @@ func stateOf(t testing.TB, text string) module.State {
 	return s
 }
 
-// apply puts a policy in force on a node.
+// apply applies a policy on a node.
 func (c *chain) apply(t testing.TB, node, text string) []string {
 	t.Helper()
 	want := stateOf(t, text)
@@ -123,7 +123,7 @@ func (c *chain) apply(t testing.TB, node, text string) []string {
 	return notes
 }
 
-// nodePolicy is a node of the domain; more is added to its section, and scopes.
+// nodePolicy returns the policy of a node of the domain, with more keys in its section, and scopes.
 func nodePolicy(id int, left, right, namespace, scopes string) string {
 	return fmt.Sprintf(`
 ioam:
@@ -137,7 +137,7 @@ scopes: {%s}
 `, id, 10*id, left, 10*id+1, right, 1000+id, namespace, scopes)
 }
 
-// domain makes athos, porthos and aramis nodes, with this treatment of what goes to beta.
+// domain makes athos, porthos and aramis nodes, with this treatment of packets to beta.
 func (c *chain) domain(t testing.TB, treatment string) {
 	t.Helper()
 	c.apply(t, "athos", nodePolicy(1, "", "ingress, egress", "", `beta: {prefix: "2001:db8:4::/64", ioam: {namespace: 123, `+treatment+`}}`))
@@ -166,7 +166,7 @@ func (c *chain) socket(t testing.TB, node string, kind int, at netip.AddrPort) i
 	return fd
 }
 
-// datagrams are sockets of alpha and beta, connected to each other.
+// datagrams returns connected UDP sockets of alpha and beta.
 func (c *chain) datagrams(t testing.TB) (from, to int) {
 	t.Helper()
 	from = c.socket(t, "alpha", unix.SOCK_DGRAM, netip.AddrPortFrom(alpha, 4000))
@@ -177,7 +177,7 @@ func (c *chain) datagrams(t testing.TB) (from, to int) {
 	return from, to
 }
 
-// reader reads aramis' records.
+// reader opens the records of a node.
 func (c *chain) reader(t testing.TB, node string) *Reader {
 	t.Helper()
 	r, err := OpenRecords(c.planes[node].host.Pins)
@@ -198,7 +198,7 @@ func next(t testing.TB, r *Reader) (record collect.Record) {
 	return record
 }
 
-// count is a counter of a node by its name.
+// count returns a counter of a node.
 func (c *chain) count(t testing.TB, node, name string) uint64 {
 	t.Helper()
 	report, err := c.planes[node].Report(c.states[node])

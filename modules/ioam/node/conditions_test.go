@@ -14,10 +14,10 @@ import (
 	"weir/kernel/testutil/headers"
 )
 
-// asks are conditions as a file says them, by key.
+// asks holds conditions by policy key.
 type asks map[string]string
 
-// someConditions are of few values, so that packets often have them.
+// someConditions returns conditions with few values, so that packets often match.
 func someConditions(r *rand.Rand) asks {
 	c := asks{}
 	give := func(key string, values ...string) {
@@ -45,12 +45,12 @@ func (c asks) text() string {
 	return strings.Join(all, ", ")
 }
 
-// someFrame is one of few sources, ports, protocols and classes, at times in a fragment, behind
-// extension headers, or cut off before its ports.
+// someFrame returns a frame with few sources, ports, protocols and classes. Some are fragments,
+// some have extension headers, some end before the ports.
 func someFrame(r *rand.Rand) []byte {
 	frame := packet(0, nil, r.IntN(20))
 	ip := frame[ethernet:]
-	ip[1] = []byte{0, 0, 0x80, 0x10}[r.IntN(4)] // DSCP 46 begins in the octet before
+	ip[1] = []byte{0, 0, 0x80, 0x10}[r.IntN(4)] // DSCP 46 begins in the previous byte
 	if ip[1] == 0x80 {
 		ip[0] |= 0xb
 	}
@@ -71,7 +71,7 @@ func someFrame(r *rand.Rand) []byte {
 	return frame
 }
 
-// judgeBits says whether an address has the bits of a prefix, one of someConditions.
+// judgeBits reports whether an address has a prefix of someConditions.
 func judgeBits(address []byte, prefix string) bool {
 	const head = "001000000000000100001101101110000000000000000001" // 2001:db8:1
 	host := head + strings.Repeat("0", 79) + "1"
@@ -84,8 +84,8 @@ func judgeBits(address []byte, prefix string) bool {
 	return strings.HasPrefix(bits.String(), of)
 }
 
-// judged says whether a frame has what is asked for, from RFC 8200's figure of the header, what is
-// behind extension headers, and what docs/formats/ioam.md promises.
+// judged reports whether a frame matches, by RFC 8200's figure of the header, the header chain, and
+// docs/formats/ioam.md.
 func (c asks) judged(frame []byte) bool {
 	ip := frame[ethernet:]
 	upper := headers.Read(ip)
@@ -118,8 +118,8 @@ func (c asks) judged(frame []byte) bool {
 	return true
 }
 
-// Of random packets those get options, and count, that have all that random conditions of a policy
-// ask for, and no others are touched.
+// Random packets get options and count if they match random conditions of a policy. Others stay
+// unchanged.
 func TestConditionsAreTheJudges(t *testing.T) {
 	b, r := newBench(t, aNode(full)), testutil.Rand(t)
 	met, all := 0, 0
@@ -157,7 +157,7 @@ func TestConditionsAreTheJudges(t *testing.T) {
 	}
 }
 
-// What a scope asks for is said in plans and in the status.
+// Plans and status show the conditions of a scope.
 func TestConditionsAreSaid(t *testing.T) {
 	p, err := Parse("version: 1\nioam: {node: 1, interfaces: {eth0: {roles: [egress]}}}\nscopes: {a: {prefix: \"2001:db8:2::/48\", " +
 		"ioam: {trace: [node], source: \"2001:db8:1::/48\", protocol: tcp, source_port: 443, destination_port: 50000, dscp: 46}}}\n")

@@ -14,7 +14,7 @@ import (
 
 const tcpSize = 20
 
-// segment is an Ethernet frame with IPv6, a Hop-by-Hop header or none, and a segment of an open
+// segment returns an Ethernet frame with IPv6, optional extension headers, and a segment of an open
 // connection.
 func segment(headers []byte, payload string) []byte {
 	p := packet(0, headers, tcpSize-8+len(payload))
@@ -27,8 +27,8 @@ func segment(headers []byte, payload string) []byte {
 	return p
 }
 
-// BenchmarkContext measures what looking for trace contexts adds to a packet where options end,
-// with BPF_PROG_TEST_RUN.
+// BenchmarkContext measures the cost of the search for trace contexts per packet at the end of
+// options, with BPF_PROG_TEST_RUN.
 func BenchmarkContext(b *testing.B) {
 	exit := full
 	exit.Remove = true

@@ -29,7 +29,7 @@ const (
 	valid    = "00-" + traceID + "-" + parentID + "-01"
 )
 
-// contexts makes a domain that reads trace contexts where it ends.
+// contexts makes a domain that reads trace contexts at its end.
 func (c *chain) contexts(t testing.TB, treatment string) {
 	t.Helper()
 	c.domain(t, treatment)
@@ -37,7 +37,7 @@ func (c *chain) contexts(t testing.TB, treatment string) {
 	c.apply(t, "aramis", strings.Replace(ends, "node: 3", "node: 3\n  trace_context: true", 1))
 }
 
-// What a packet tells of its request, by the header field and where it is.
+// Records have the trace context of a request, for each form and place of the header field.
 func TestTheContextOfARequestIsTold(t *testing.T) {
 	request := func(fields ...string) string {
 		return "GET / HTTP/1.1\r\nHost: beta\r\n" + strings.Join(append(fields, "", ""), "\r\n")
@@ -89,7 +89,7 @@ func TestTheContextOfARequestIsTold(t *testing.T) {
 	}
 }
 
-// ofPayload reads records until that of a packet of a connection which carries so many octets.
+// ofPayload reads records up to that of a packet with a payload of this size.
 func ofPayload(t testing.TB, reader *Reader, client, octets int) collect.Record {
 	t.Helper()
 	name, err := unix.Getsockname(client)
@@ -97,7 +97,7 @@ func ofPayload(t testing.TB, reader *Reader, client, octets int) collect.Record 
 		t.Fatal(err)
 	}
 	for {
-		// IPv6, the trace of three nodes with seven words each, TCP with time stamps.
+		// IPv6, a trace of three nodes with seven words each, TCP with time stamps.
 		r := next(t, reader)
 		if int(r.Flow.SourcePort) == name.(*unix.SockaddrInet6).Port && int(r.Length) == 40+104+32+octets {
 			return r
@@ -105,8 +105,8 @@ func ofPayload(t testing.TB, reader *Reader, client, octets int) collect.Record 
 	}
 }
 
-// Later packets of a connection belong to the request before them; a request without a context
-// ends that, and so does a new connection by the same ports.
+// Later packets of a connection have the context of the last request. A request without a context
+// ends it, and so does a new connection with the same ports.
 func TestAContextLastsUntilTheNextRequest(t *testing.T) {
 	c := newChain(t, 1500)
 	c.contexts(t, allFields)
@@ -134,8 +134,8 @@ func TestAContextLastsUntilTheNextRequest(t *testing.T) {
 	}
 }
 
-// Of a request that got no options itself the context is known all the same; nothing is read
-// unless the policy says so.
+// The context of a request without options is known for later packets with options. Requests are
+// read only if the policy enables it.
 func TestContextsAreOfPacketsWithoutOptionsToo(t *testing.T) {
 	c := newChain(t, 1500)
 	for _, test := range []struct {
@@ -199,15 +199,14 @@ func (c *chain) serve(t *testing.T) netip.AddrPort {
 	return listener.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// clients are ones that know nothing of Weir, as they are run at alpha.
+// clients are commands at alpha that are not prepared for Weir.
 var clients = map[string][]string{
 	"curl":    {"-sS", "--max-time", "20", "-H", "traceparent: " + valid},
 	"python3": {"-c", "import sys, urllib.request as r\nprint(r.urlopen(r.Request(sys.argv[1], headers={'traceparent': '" + valid + "'}), timeout=20).read().decode())"},
 }
 
-// A client that knows nothing of Weir asks a server through the domain: the spans of the hops are
-// in the client's trace, under its span, for a receiver that decodes them with the OpenTelemetry
-// collector's own code.
+// For an unmodified client, hop spans are in its trace, under its span, as decoded by the
+// OpenTelemetry collector's code.
 func TestHopsJoinAnApplicationsTrace(t *testing.T) {
 	c := newChain(t, 1500)
 	c.contexts(t, allFields)
@@ -244,8 +243,7 @@ func TestHopsJoinAnApplicationsTrace(t *testing.T) {
 	}
 }
 
-// exportedSpans sends the next packet with a context to a receiver and returns the spans it got,
-// which are so many.
+// exportedSpans exports the next record with a context and returns the wanted number of spans.
 func exportedSpans(t *testing.T, reader *Reader, want int) ptrace.SpanSlice {
 	t.Helper()
 	received := make(chan ptrace.Traces, 1)

@@ -11,8 +11,8 @@ import (
 	"weir/modules/ioam/codec"
 )
 
-// Of two scopes of a packet, by its address and by its interface, a child decides before its
-// parent, which the look-ups find first; one in shadow counts and leaves the decision to the other.
+// If two scopes match a packet, by address and by interface, the child decides, although lookups
+// find its parent first. A shadow scope counts and leaves the decision to the other.
 func TestOneScopeDecides(t *testing.T) {
 	b := newBench(t, aNode(full))
 	encapsulation := func(fields codec.TraceType) Encapsulation {
@@ -34,7 +34,7 @@ func TestOneScopeDecides(t *testing.T) {
 		name                string
 		parent, child, dark string
 		want                codec.TraceType
-		path, device        uint64 // packets that each counts
+		path, device        uint64 // packets counted by each scope
 	}{
 		{"strangers", "", "", "", codec.HopLimitNode, 1, 0},
 		{"the child of the path", "path", "device", "", codec.NamespaceData, 0, 1},

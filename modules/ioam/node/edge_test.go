@@ -18,10 +18,10 @@ import (
 	"weir/modules/ioam/proof"
 )
 
-// aTrace is an option for two nodes with fields that do not depend on when it is.
+// aTrace is an option for two nodes with fields that do not depend on the time.
 var aTrace = Option{Type: codec.PreallocatedTrace, Namespace: 123, Fields: codec.HopLimitNode | codec.Interfaces | codec.NamespaceData, Nodes: 2}
 
-// checkIP6 checks that a frame's IPv6 header fits its length, and returns its first next header.
+// checkIP6 checks that the lengths in a frame match, and returns its first next header.
 func checkIP6(t *testing.T, frame []byte) byte {
 	t.Helper()
 	if got, want := int(binary.BigEndian.Uint16(frame[ethernet+4:])), len(frame)-ethernet-ip6Size; got != want {
@@ -30,15 +30,15 @@ func checkIP6(t *testing.T, frame []byte) byte {
 	return frame[ethernet+6]
 }
 
-// Packets without a header, and with headers that begin with every padding there can be, get the
-// options; what they had follows unchanged, and paddings stay short.
+// Packets without a header, and with headers that start with every possible padding, get the
+// options. Existing headers follow unchanged, and paddings stay short.
 func TestOptionsArePutIn(t *testing.T) {
 	wide := Option{Type: codec.PreallocatedTrace, Namespace: 123, Fields: codec.WideHopLimitNode | codec.Opaque, Nodes: 3}
 	b := newBench(t, aNode(full))
-	unknown := []byte{0x1e, 4, 'w', 'e', 'i', 'r'} // an option for experiments
+	unknown := []byte{0x1e, 4, 'w', 'e', 'i', 'r'} // an experimental option
 	for _, test := range []struct {
 		name string
-		old  []byte // octets of the Hop-by-Hop header behind its length
+		old  []byte // bytes of the Hop-by-Hop header behind its length field
 	}{
 		{"no header", nil},
 		{"an option at once", unknown},
@@ -88,7 +88,7 @@ func TestOptionsArePutIn(t *testing.T) {
 	}
 }
 
-// What ends here is taken out; the packet is then as it was before, options of others included.
+// Options are removed at their end. The packet is then as before, including other options.
 func TestWhatWasPutInIsTakenOut(t *testing.T) {
 	exit := full
 	exit.Remove = true
@@ -96,7 +96,7 @@ func TestWhatWasPutInIsTakenOut(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		headers []byte
-		want    []byte // headers; nil for none
+		want    []byte // headers; nil without any
 	}{
 		{"all of it", hop(codec.NewTrace(123, deterministic, 2, 3), codec.Proof{Namespace: 123}, codec.Export{Namespace: 123, Fields: codec.HopLimitNode}), nil},
 		{"before another's", hop(codec.NewTrace(123, codec.HopLimitNode, 2, 0), others), hop(others)},
@@ -138,7 +138,7 @@ func data(h codec.Header) (all [][]byte) {
 	return all
 }
 
-// Hop-by-Hop and Destination Options headers, partly taken out.
+// Hop-by-Hop and Destination Options headers with some options to remove.
 func TestHeadersBehindEachOtherAreRebuilt(t *testing.T) {
 	exit := full
 	exit.Remove = true
@@ -168,7 +168,7 @@ func TestHeadersBehindEachOtherAreRebuilt(t *testing.T) {
 	}
 }
 
-// At the domain's edge IOAM passes in neither direction; other options do.
+// IOAM passes the domain's edge in neither direction; other options do.
 func TestTheDomainIsClosed(t *testing.T) {
 	d := aNode(full)
 	d.Interfaces[0].Ingress, d.Interfaces[0].Egress = false, false
@@ -217,7 +217,7 @@ func TestTheDomainIsClosed(t *testing.T) {
 	}
 }
 
-// Times are this host's, in the format that is asked for.
+// Times are this host's, in the configured format.
 func TestTimesAreTold(t *testing.T) {
 	b := newBench(t, aNode(full))
 	headers := hop(codec.NewTrace(123, codec.Seconds|codec.Fraction|codec.TransitDelay, 1, 0))
@@ -240,7 +240,7 @@ func TestTimesAreTold(t *testing.T) {
 		if err != nil || len(trace.Nodes) != 1 {
 			t.Fatal(err, trace)
 		}
-		const step = 1000 // what the coarsest format rounds off
+		const step = 1000 // rounding of the coarsest format
 		if at := read(trace.Nodes[0]); at < before-step || at > now {
 			t.Errorf("%s: the packet came at %d, from %d to %d", clock, at, before, now)
 		}
@@ -250,7 +250,7 @@ func TestTimesAreTold(t *testing.T) {
 	}
 }
 
-// A fraction is encapsulated, as asked.
+// The configured fraction of packets is encapsulated.
 func TestAFractionIsChosen(t *testing.T) {
 	const packets = 3000
 	cpus := uint64(ebpf.MustPossibleCPU())
@@ -260,7 +260,7 @@ func TestAFractionIsChosen(t *testing.T) {
 		min, max uint64
 	}{
 		{Sampling{Kind: Every, K: 1, N: 1}, packets, packets},
-		{Sampling{Kind: Every, K: 1, N: 100}, packets / 100, packets/100 + cpus}, // each processor counts for itself
+		{Sampling{Kind: Every, K: 1, N: 100}, packets / 100, packets/100 + cpus}, // each CPU counts for itself
 		{Sampling{Kind: Every, K: 3, N: 10}, packets * 3 / 10, packets*3/10 + 3*cpus},
 		{Sampling{Kind: Chance, Part: 1}, packets, packets},
 		{Sampling{Kind: Chance, Part: 0.5}, packets/2 - 300, packets/2 + 300}, // 11 standard deviations
@@ -280,7 +280,7 @@ func TestAFractionIsChosen(t *testing.T) {
 	}
 }
 
-// What a packet has no room for is left alone and counted; in shadow nothing is done.
+// Packets without space for options stay unchanged and are counted. Shadow mode changes no packet.
 func TestWhatDoesNotFitIsLeftAlone(t *testing.T) {
 	other, b := uint8(10), newBench(t, aNode(full))
 	with := func(c Conditions) Encapsulation { return Encapsulation{Conditions: c} }
@@ -326,7 +326,7 @@ func TestWhatDoesNotFitIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The proof of a path holds if every node took part, in its order.
+// The proof of a path holds if every node took part in order.
 func TestAProofIsMadeAndChecked(t *testing.T) {
 	r := testutil.Rand(t)
 	nodes, err := proof.Profiles(4, r.Uint64)
@@ -366,8 +366,8 @@ func TestAProofIsMadeAndChecked(t *testing.T) {
 	}
 }
 
-// proveBothProfiles sends packets on their path until there were even ids and odd ones, each of
-// which has a profile of its own, so that one can be replaced while the other is in use.
+// proveBothProfiles sends packets over their path until even and odd ids occurred. Each has a
+// profile of its own, so one can be replaced while the other is in use.
 func proveBothProfiles(t *testing.T, benches []*bench) (packets uint64) {
 	t.Helper()
 	for parities := map[uint64]bool{}; len(parities) < 2 && packets < 100; packets++ {
@@ -391,7 +391,7 @@ func proveBothProfiles(t *testing.T, benches []*bench) (packets uint64) {
 	return packets
 }
 
-// setScopesNone ends the scopes.
+// setScopesNone removes the scope.
 func (b *bench) setScopesNone() error {
 	return b.objects.IoamScopes.Put(uint32(3), ioamIoamScope{})
 }

@@ -14,11 +14,11 @@ func TestEdgesSinceAnEarlierReading(t *testing.T) {
 	}
 	before := []Edge{flow(1, 0, 99, 90, 3, 0, 900), flow(2, 0, 9, 10, 0, 0, 0), flow(3, 0, 9, 10, 0, 0, 10), flow(5, 0, 9, 8, 0, 0, 8)}
 	now := []Edge{
-		flow(1, 0, 149, 135, 4, 0, 900+45*20), // 50 more numbers, of which 45 came
-		flow(2, 0, 9, 10, 0, 0, 0),            // nothing
-		flow(3, 50, 59, 5, 0, 1, 5),           // began anew
-		flow(4, 0, 3, 4, 0, 0, 4),             // was not there
-		flow(5, 0, 9, 10, 2, 0, 10),           // two that had been missing came late
+		flow(1, 0, 149, 135, 4, 0, 900+45*20), // 50 more numbers, 45 of them received
+		flow(2, 0, 9, 10, 0, 0, 0),            // unchanged
+		flow(3, 50, 59, 5, 0, 1, 5),           // restarted
+		flow(4, 0, 3, 4, 0, 0, 4),             // new
+		flow(5, 0, 9, 10, 2, 0, 10),           // two late packets
 	}
 	since := EdgesSince(before, now)
 	got := make([][5]int64, 0, len(since))

@@ -11,7 +11,7 @@ import (
 	"weir/modules/ioam/codec"
 )
 
-// icmpSum is the checksum of a frame's ICMPv6 message; 0 where it is right.
+// icmpSum returns the checksum of a frame's ICMPv6 message; 0 if it is right.
 func icmpSum(frame []byte) uint16 {
 	message := frame[ethernet+ip6Size:]
 	sum := uint32(len(message)) + 58
@@ -30,8 +30,7 @@ func icmpSum(frame []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// An error that leaves the domain tells nothing of what IOAM options held, and names the MTU that
-// is left without them.
+// An error that leaves the domain has no IOAM data, and the MTU without the options.
 func TestErrorsToTheOutsideTellNothing(t *testing.T) {
 	d := aNode(full)
 	d.Interfaces[0].Egress = false
@@ -45,7 +44,7 @@ func TestErrorsToTheOutsideTellNothing(t *testing.T) {
 		name      string
 		kind      byte
 		headers   []byte
-		cut       int // octets that are missing of the quotation
+		cut       int // missing octets of the quotation
 		mtu, want uint32
 		cleared   bool
 	}{

@@ -18,7 +18,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// manyScopes are so many scopes, all but the first of which have the same options or each its own.
+// manyScopes returns scopes; all but the first have the same options, or each its own.
 func manyScopes(n int, same bool) string {
 	var text strings.Builder
 	text.WriteString(`beta: {prefix: "2001:db8:4::/64", ioam: {namespace: 123, trace: [node], edge: [sequence]}}`)
@@ -32,8 +32,8 @@ func manyScopes(n int, same bool) string {
 	return text.String()
 }
 
-// Ten scopes that trace take 1.6 MiB at most on a machine of 128 processors, 0.9 of which is what
-// the processors work with.
+// Ten scopes with traces take at most 1.6 MiB on a machine with 128 CPUs, 0.9 MiB of it per-CPU
+// state.
 func TestMemoryFollowsThePolicy(t *testing.T) {
 	c := newChain(t, 1500)
 	var text strings.Builder
@@ -57,8 +57,8 @@ func TestMemoryFollowsThePolicy(t *testing.T) {
 	}
 }
 
-// A policy that outgrows its data plane keeps counters, sequence numbers and the MTU that was; a
-// crash meanwhile is made good.
+// A data plane that grows keeps counters, sequence numbers and the saved MTU. A crash during the
+// growth is repaired.
 func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	c := newChain(t, 1500)
 	c.domain(t, "trace: [node], edge: [sequence]")
@@ -99,14 +99,14 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	if _, numbers := entries(); numbers != 42 {
 		t.Errorf("room for %d encapsulations", numbers)
 	}
-	// As crashes leave it: when all of the new is there, and before.
+	// Crashes with a complete replacement, and before that.
 	old, next := filepath.Join(plane.host.Pins, "templates"), filepath.Join(plane.host.Pins, "templates"+bpffs.NextSuffix)
 	for _, complete := range []bool{true, false} {
 		d, err := open(c.ns["athos"], plane.host.Pins)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := d.objects.IoamTemplates.Clone() // or the pin would move
+		other, err := d.objects.IoamTemplates.Clone() // otherwise the pin would move
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"weir/modules/ioam/codec"
 )
 
-// onlyFlow is the one flow of a map, by protocol and ports, or none; it is forgotten.
+// onlyFlow returns and deletes the single flow of a map; zero without one.
 func onlyFlow[V any](t *testing.T, m *ebpf.Map) ioamIoamEdgeKey {
 	t.Helper()
 	var all []ioamIoamEdgeKey
@@ -34,7 +34,7 @@ func onlyFlow[V any](t *testing.T, m *ebpf.Map) ioamIoamEdgeKey {
 	return ioamIoamEdgeKey{Protocol: all[0].Protocol, SourcePort: all[0].SourcePort, DestinationPort: all[0].DestinationPort}
 }
 
-// Both edges tell a flow by the same ports, whatever extension headers its packets have.
+// Both edges identify a flow by the same ports, for all extension headers of its packets.
 func TestAFlowIsKnownBehindExtensionHeaders(t *testing.T) {
 	exit := full
 	exit.Remove = true
@@ -74,7 +74,7 @@ func TestAFlowIsKnownBehindExtensionHeaders(t *testing.T) {
 	}
 }
 
-// Requests are read behind extension headers, where the options of others end or none are.
+// Requests are read behind extension headers, if options of others end there or none do.
 func TestRequestsAreReadBehindExtensionHeaders(t *testing.T) {
 	exit := full
 	exit.Remove = true

@@ -47,7 +47,7 @@ func (p *hostPlane) lookFor(d Config) (found lookedFor, err error) {
 // notes returns notes about the interfaces.
 func (found lookedFor) notes() (notes []string) {
 	for _, name := range found.missing {
-		notes = append(notes, "ioam: there is no interface "+name+": it is waited for")
+		notes = append(notes, "ioam: there is no interface "+name+" yet: Weir waits for it")
 	}
 	if len(found.open) > 0 && len(found.there)+len(found.missing) > 0 {
 		notes = append(notes, "ioam: packets from unlisted interfaces are not checked, so any sender behind them can inject IOAM into the domain; list them, as in "+

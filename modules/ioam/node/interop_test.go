@@ -28,7 +28,7 @@ func inside(ns *netns.Namespace, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// linuxNode makes a node of the chain one of the kernel's own.
+// linuxNode makes a node of the chain a node of the kernel's own ioam6.
 func (c *chain) linuxNode(t *testing.T, node string, id int) {
 	t.Helper()
 	ip := testutil.Command(t, "ip")
@@ -49,7 +49,7 @@ func (c *chain) linuxNode(t *testing.T, node string, id int) {
 	}
 }
 
-// The kernel's own transit node between Weir's edges: both read what the other has written.
+// With the kernel's transit node between Weir's edges, each reads the data of the other.
 func TestTheKernelIsATransitNode(t *testing.T) {
 	c := newChain(t, 1500)
 	c.domain(t, "trace: [node, interfaces, timestamps, data, wide_node], nodes: 3")
@@ -79,7 +79,7 @@ func TestTheKernelIsATransitNode(t *testing.T) {
 	}
 }
 
-// The kernel's encapsulation, by a route, before Weir's transit and exit.
+// The kernel encapsulates by a route; Weir records and removes.
 func TestTheKernelEncapsulates(t *testing.T) {
 	c := newChain(t, 1500)
 	ip := testutil.Command(t, "ip")
@@ -104,7 +104,7 @@ func TestTheKernelEncapsulates(t *testing.T) {
 	}
 }
 
-// Weir's encapsulation and transit before a host whose kernel skips the options that it gets.
+// Weir encapsulates and records; the receiving kernel skips the options.
 func TestAHostWithoutIOAMGetsPackets(t *testing.T) {
 	c := newChain(t, 1500)
 	c.apply(t, "athos", nodePolicy(1, "", "ingress, egress", "", `beta: {prefix: "2001:db8:4::/64", ioam: {namespace: 123, trace: [node], edge: [sequence, timestamps]}}`))
@@ -117,7 +117,7 @@ func TestAHostWithoutIOAMGetsPackets(t *testing.T) {
 	}
 }
 
-// Edge-to-edge numbers tell what was lost on the way.
+// Edge-to-edge sequence numbers reveal loss on the path.
 func TestLossIsCountedBetweenEdges(t *testing.T) {
 	c := newChain(t, 1500)
 	c.domain(t, "edge: [sequence, timestamps]")
@@ -136,7 +136,7 @@ func TestLossIsCountedBetweenEdges(t *testing.T) {
 		}
 	}
 	send(20, true)
-	c.apply(t, "porthos", "ioam: {node: 2, interfaces: {left: {}}}\nscopes: {}") // drops them
+	c.apply(t, "porthos", "ioam: {node: 2, interfaces: {left: {}}}\nscopes: {}") // drops packets with options
 	send(5, false)
 	testutil.Eventually(t, 10e9, "the drops", func() bool { return c.count(t, "porthos", "from_outside") == 5 })
 	c.apply(t, "porthos", nodePolicy(2, "ingress, egress", "ingress, egress", "", ""))
@@ -155,7 +155,7 @@ func TestLossIsCountedBetweenEdges(t *testing.T) {
 	}
 }
 
-// Direct export: every node sends a postcard, the packet carries the same octets all the way.
+// Direct export: every node sends a postcard, and the packet stays unchanged on its path.
 func TestEveryNodeSendsAPostcard(t *testing.T) {
 	c := newChain(t, 1500)
 	c.domain(t, "export: [node, interfaces, delay]")
@@ -179,7 +179,7 @@ func TestEveryNodeSendsAPostcard(t *testing.T) {
 			if r.Export == nil || r.Export.Sequence != sequence || r.Export.Flow != flow || r.Traces[0].Hops[0].Node != uint64(i+2) || r.Flow.DestinationPort != 5000 {
 				t.Errorf("%s: %+v", node, r)
 			}
-			if node == "aramis" { // and says where the packet's options have ended
+			if node == "aramis" { // also a record of the end of the options
 				if r := next(t, reader); r.Export != nil {
 					t.Errorf("%+v", r)
 				}

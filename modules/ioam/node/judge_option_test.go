@@ -9,7 +9,7 @@ import (
 	"weir/modules/ioam/proof"
 )
 
-// option does to one option of a header what the node is to do to it.
+// option applies a node's action on one option to the expected frame.
 func (j *judge) option(result *ruling, e extension, o tlv, leaving bool) (flaw string) {
 	if flaw := o.frameFlaw(); flaw != "" {
 		return flaw
@@ -29,7 +29,7 @@ func (j *judge) option(result *ruling, e extension, o tlv, leaving bool) (flaw s
 	if !leaving {
 		result.ended = append(result.ended, tlv{o.kind, at, o.octets})
 	}
-	if kind == 1 { // which RFC 9486 does not have
+	if kind == 1 { // not defined by RFC 9486
 		return ""
 	}
 	if flaw := bodyFlaw(kind, data); flaw != "" {
@@ -47,7 +47,7 @@ func (j *judge) option(result *ruling, e extension, o tlv, leaving bool) (flaw s
 	return ""
 }
 
-// transit is what a node makes of the cumulative value of a proof.
+// transit returns the next cumulative value of a proof.
 func transit(p proof.Profile, id, cumulative uint64) uint64 {
 	prime := new(big.Int).SetUint64(p.Prime)
 	sum := new(big.Int).SetUint64(p.Share)
@@ -56,7 +56,7 @@ func transit(p proof.Profile, id, cumulative uint64) uint64 {
 	return sum.Uint64() ^ p.MaskOut
 }
 
-// trace records in the trace whose data is at an octet of the frame.
+// trace records in the trace with data at an offset of the frame.
 func (j *judge) trace(result *ruling, n Namespace, at int) {
 	frame := result.want
 	head, kind := binary.BigEndian.Uint32(frame[at:]), binary.BigEndian.Uint32(frame[at+4:])>>8
@@ -89,8 +89,8 @@ func (j *judge) trace(result *ruling, n Namespace, at int) {
 	}
 }
 
-// nodeData is what the node of aNode adds, in the order of RFC 9197 section 4.4.2, and which of its
-// words depend on when it is.
+// nodeData returns the data of aNode in the order of RFC 9197 section 4.4.2, and the words that
+// depend on the time.
 func nodeData(n Namespace, hopLimit byte, kind uint32) (words []uint32, complement bool, loose []int) {
 	hop := uint32(hopLimit) << 24
 	fields := [24][]uint32{
@@ -109,7 +109,7 @@ func nodeData(n Namespace, hopLimit byte, kind uint32) (words []uint32, compleme
 		case bit == 2 || bit == 3 || bit == 6 || bit == 7: // times, queue depth, Checksum Complement
 			loose = append(loose, len(words))
 			complement = complement || bit == 7
-		case bit >= 11 && bit < 22: // buffer occupancy, and what is not defined
+		case bit >= 11 && bit < 22: // buffer occupancy, and undefined fields
 			values = []uint32{1<<32 - 1}
 		}
 		words = append(words, values...)

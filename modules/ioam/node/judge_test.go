@@ -9,20 +9,20 @@ import (
 )
 
 /*
- * The judge says what a node is to do to a frame, from RFC 8200, 9197, 9326 and what
- * docs/formats/ioam.md promises. It shares nothing with the programs and the codec: it reads a
- * frame as a list of headers, each a list of options, and changes a copy.
+ * The judge derives the expected result for a frame from RFC 8200, 9197, 9326 and
+ * docs/formats/ioam.md. It shares no code with the programs and the codec: it reads a frame as a
+ * list of headers, each a list of options, and changes a copy.
  */
 
-// The bounds within which the programs look at a packet.
+// The limits of the parser in the programs.
 const (
 	judgedHeaders = 8    // extension headers
-	judgedOctets  = 2048 // of them before the last one
-	judgedOptions = 48   // options and paddings, and one more is too much
-	judgedRouting = 264  // octets of a Routing header that stays where options end
+	judgedOctets  = 2048 // bytes of them before the last one
+	judgedOptions = 48   // maximum number of options and paddings
+	judgedRouting = 264  // maximum bytes of a Routing header in a packet with removed options
 )
 
-// Mistakes, by the names that the codec has for them.
+// Mistakes, by the codec's reasons.
 const (
 	flawHeader    = "header truncated"
 	flawOption    = "option truncated"
@@ -37,7 +37,7 @@ const (
 	flawMany      = "more than is looked at"
 )
 
-// extension is an extension header, as octets of its frame.
+// extension is an extension header, as bytes of its frame.
 type extension struct {
 	kind     byte
 	from, to int
@@ -45,13 +45,12 @@ type extension struct {
 
 func (e extension) hasOptions() bool { return e.kind == 0 || e.kind == 60 }
 
-// Protocols whose messages have the form of an extension header, which may have another one behind
-// them: RFC 6275, 7401 and 5533.
+// Protocols with the form of an extension header, which may be followed by another one: RFC 6275,
+// 7401 and 5533.
 var messages = []byte{135, 139, 140}
 
-// extensions lists the headers behind IPv6's; at the border also those that only the destination
-// reads. A message that says that nothing follows hides nothing, and may go on in the next
-// fragment.
+// extensions lists the extension headers; at the border also those for the destination alone. A
+// message without next header has none behind it, and may continue in the next fragment.
 func extensions(frame []byte, border bool) (list []extension, flaw string) {
 	kind, at, fragment := frame[ethernet+6], atOptions, false
 	for {
@@ -82,7 +81,7 @@ func extensions(frame []byte, border bool) (list []extension, flaw string) {
 		}
 		if kind == 44 {
 			if binary.BigEndian.Uint16(frame[at+2:])>>3 != 0 {
-				return list, "" // a later fragment: what follows is payload
+				return list, "" // a later fragment: payload follows
 			}
 			fragment = true
 		}
@@ -94,14 +93,14 @@ func extensions(frame []byte, border bool) (list []extension, flaw string) {
 // tlv is an option or a padding of a header.
 type tlv struct {
 	kind   byte
-	at     int // octet of its header
+	at     int // offset in the header
 	octets []byte
 }
 
 func (o tlv) padding() bool { return o.kind == 0 || o.kind == 1 }
 func (o tlv) ioam() bool    { return o.kind == 0x11 || o.kind == 0x31 }
 
-// frameFlaw is what is wrong with an option of IOAM, whatever it holds.
+// frameFlaw returns the mistake in the frame of an IOAM option.
 func (o tlv) frameFlaw() string {
 	switch {
 	case len(o.octets) < 4:
@@ -112,8 +111,7 @@ func (o tlv) frameFlaw() string {
 	return ""
 }
 
-// tlvs lists the options and paddings of a header, up to the first that it cannot hold or that
-// makes a padding too long.
+// tlvs lists options and paddings of a header, up to the first truncated option or long padding.
 func tlvs(header []byte) (list []tlv, flaw string) {
 	row := 0
 	for at := 2; at < len(header); {
@@ -137,7 +135,7 @@ func tlvs(header []byte) (list []tlv, flaw string) {
 	return list, ""
 }
 
-// bodyFlaw is what is wrong with the data of an option, behind the IOAM-Option-Type.
+// bodyFlaw returns the mistake in the data of an option, behind the IOAM-Option-Type.
 func bodyFlaw(kind byte, data []byte) string {
 	if len(data) < 4 {
 		return flawShort
@@ -179,7 +177,7 @@ func bodyFlaw(kind byte, data []byte) string {
 	return ""
 }
 
-// wordsOf is the NodeLen of a Trace-Type.
+// wordsOf returns the NodeLen of a Trace-Type.
 func wordsOf(kind uint32) (words int) {
 	for bit := range 22 {
 		if kind>>(23-bit)&1 == 1 {
@@ -192,25 +190,25 @@ func wordsOf(kind uint32) (words int) {
 	return words
 }
 
-// ruling is what a frame is to become.
+// ruling is the expected result for a frame.
 type ruling struct {
 	drop  bool
-	want  []byte // what passes
-	loose []span // octets of it that depend on when it is
-	sums  []span // octets whose ones' complement sum is to be zero
-	ended []tlv  // what is taken out of it, in their places in want
-	probe bool   // a trace that ends is Active
+	want  []byte // expected frame if it passes
+	loose []span // its bytes that depend on the time
+	sums  []span // bytes with a ones' complement sum of 0
+	ended []tlv  // options to remove, at their place in want
+	probe bool   // a trace that ends is active
 }
 
 type span struct{ from, to int }
 
-// judge counts what nodes are to count.
+// judge holds the expected counters.
 type judge struct {
 	namespaces map[uint16]Namespace
 	counts     map[string]uint64
 }
 
-// outside judges at an interface without a role.
+// outside judges a frame at an interface without roles.
 func (j *judge) outside(frame []byte, leaving bool) ruling {
 	pass := ruling{want: frame}
 	if !slices.Contains(append([]byte{0, 43, 60, 44, 51}, messages...), frame[ethernet+6]) {
@@ -224,7 +222,7 @@ func (j *judge) outside(frame []byte, leaving bool) ruling {
 		}
 		header := frame[e.from:e.to]
 		n := 0
-		for at := 2; at < len(header) && n < judgedOptions; n++ { // well-formed or not
+		for at := 2; at < len(header) && n < judgedOptions; n++ { // valid or not
 			drop = drop || header[at] == 0x11 || header[at] == 0x31
 			if header[at] == 0 {
 				at++
@@ -247,7 +245,7 @@ func (j *judge) outside(frame []byte, leaving bool) ruling {
 	return ruling{drop: true}
 }
 
-// inside judges at an interface with both roles: what leaves, or what comes in where options of
+// inside judges a frame at an interface with both roles. leaving is egress; otherwise options of
 // namespaces with remove end.
 func (j *judge) inside(frame []byte, leaving bool) ruling {
 	result, seen, met := ruling{want: frame}, 0, 0
@@ -256,7 +254,7 @@ func (j *judge) inside(frame []byte, leaving bool) ruling {
 	}
 	list, flaw := extensions(frame, false)
 	if flaw != "" {
-		return result // nobody has seen IOAM
+		return result // no IOAM found
 	}
 	result.want = slices.Clone(frame)
 	for _, e := range list {
@@ -295,7 +293,7 @@ func (j *judge) inside(frame []byte, leaving bool) ruling {
 	return result
 }
 
-// mistaken drops what has IOAM before a mistake or in it; the rest is for the stack to judge.
+// mistaken drops frames with IOAM up to the mistake; the stack judges others.
 func (j *judge) mistaken(frame []byte, flaw string, seen int) ruling {
 	if seen == 0 {
 		return ruling{want: frame}

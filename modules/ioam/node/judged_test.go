@@ -18,15 +18,15 @@ import (
 	"weir/modules/ioam/proof"
 )
 
-// side is a program of an interface with both roles, or of one without, and what the judge says.
+// side is a program of an interface with both roles or none, and the judge's ruling on it.
 type side struct {
 	name    string
 	program *ebpf.Program
 	judge   func(frame []byte) ruling
 }
 
-// TestVerdictsAreTheJudges runs random and mutated frames through the programs and the codec:
-// nothing but what the judge says may become of any. WEIR_TEST_PACKETS is how many.
+// TestVerdictsAreTheJudges runs random and mutated frames through the programs and the codec, and
+// compares each result with the judge's. WEIR_TEST_PACKETS sets their number.
 func TestVerdictsAreTheJudges(t *testing.T) {
 	n := 20_000
 	if text := os.Getenv("WEIR_TEST_PACKETS"); text != "" {
@@ -57,7 +57,7 @@ func TestVerdictsAreTheJudges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetUp("lo"); err != nil { // which copies go back by
+	if err := conn.SetUp("lo"); err != nil { // for returned copies
 		t.Fatal(err)
 	}
 	dropped := make([]int, len(sides))
@@ -118,7 +118,7 @@ func checkCounts(t *testing.T, j *judge, nodes ...*bench) {
 	}
 }
 
-// differs says in what a frame has become another one than it should.
+// differs describes the difference between a result and the ruling.
 func (r *ruling) differs(frame []byte, verdict uint32, got []byte) string {
 	if (verdict == shot) != r.drop || verdict != shot && verdict != unspec {
 		return fmt.Sprintf("verdict %d, to be dropped: %t", int32(verdict), r.drop)
@@ -155,8 +155,8 @@ func onesSum(octets []byte) (sum uint32) {
 	return sum
 }
 
-// remains checks a frame of which options were taken out: what is left of the headers, in their
-// order, each option as it was and as aligned as before.
+// remains checks a frame with removed options: the remaining headers in order, each option
+// unchanged and aligned as before.
 func (r *ruling) remains(got []byte) string {
 	list, flaw := extensions(got, false)
 	want, headers := r.rest()
@@ -199,7 +199,7 @@ func (r *ruling) remains(got []byte) string {
 	return ""
 }
 
-// rest lists what is to be left: types of headers and what they hold; and counts the headers.
+// rest lists the remaining headers by type and content, and counts them.
 func (r *ruling) rest() (want [][]byte, headers int) {
 	list, _ := extensions(r.want, false)
 	for _, e := range list {
@@ -227,7 +227,7 @@ func (r *ruling) rest() (want [][]byte, headers int) {
 	return want, headers
 }
 
-// checkCodec compares what the codec makes of the headers of a frame with what the judge does.
+// checkCodec compares the codec's result for a frame with the judge's.
 func checkCodec(t *testing.T, frame []byte) {
 	t.Helper()
 	list, _ := extensions(frame, true)
@@ -272,7 +272,7 @@ func reason(err error) string {
 	return ""
 }
 
-// bodyReason is what the codec finds wrong with an option's data.
+// bodyReason returns the codec's mistake in the data of an option.
 func bodyReason(kind codec.OptionType, data []byte) string {
 	var err error
 	switch kind {

@@ -16,7 +16,7 @@ import (
 	"weir/modules/ioam/codec"
 )
 
-// loopNode is a node whose namespace 123 has loopback.
+// loopNode returns the policy of a node with loopback in namespace 123.
 func loopNode(id int, address netip.Addr, roles, namespace, scopes string) string {
 	return fmt.Sprintf(`
 ioam:
@@ -28,8 +28,8 @@ scopes: {%s}
 `, id, address, roles, namespace, scopes)
 }
 
-// Of a datagram both nodes on its path send a copy back, with the nodes of both ways, and no more
-// of it than its headers; the datagram itself arrives as it was sent.
+// Both nodes on the path of a datagram return a copy of its headers, with the nodes of both
+// directions. The datagram arrives unchanged.
 func TestNodesSendCopiesBack(t *testing.T) {
 	c := newChain(t, 1500)
 	athos, porthos, aramis := address(1, 0), address(1, 1), address(2, 1)
@@ -75,7 +75,7 @@ func TestNodesSendCopiesBack(t *testing.T) {
 	}
 }
 
-// asking is a trace that asks for a copy, as the first node puts it in.
+// asking returns a trace with flags, as the first node inserts it.
 func asking(fields codec.TraceType, flags codec.Flags) []byte {
 	trace := codec.NewTrace(123, fields, 6, 0)
 	trace.Flags, trace.Nodes = flags, nil
@@ -85,8 +85,8 @@ func asking(fields codec.TraceType, flags codec.Flags) []byte {
 	return header
 }
 
-// Only what RFC 9322 allows is sent back, only where the namespace has it, and not beyond the
-// limit; the packet is always what it was.
+// Copies are limited to packets allowed by RFC 9322, to namespaces with loopback, and to the rate
+// limit. The packet itself stays unchanged.
 func TestWhatIsNotSentBack(t *testing.T) {
 	with := full
 	with.Loopback = true
@@ -96,7 +96,7 @@ func TestWhatIsNotSentBack(t *testing.T) {
 		headers []byte
 		node    Config
 		limit   uint32
-		tried   uint64 // sent back, or refused by a device that is down
+		tried   uint64 // sent, or rejected by a device that is down
 		limited uint64
 	}{
 		{"asked for", asking(codec.HopLimitNode, codec.Loopback), aNode(with), 1000, 1, 0},
@@ -124,7 +124,7 @@ func TestWhatIsNotSentBack(t *testing.T) {
 	}
 }
 
-// forgetTokens has the limit count from here on.
+// forgetTokens empties the token bucket.
 func (b *bench) forgetTokens() {
 	b.t.Helper()
 	works := b.objects.IoamWorks
@@ -137,7 +137,7 @@ func (b *bench) forgetTokens() {
 	}
 }
 
-// Packets with the flag Active pass nodes, and end where their options do.
+// Active packets pass nodes, and end with their options.
 func TestActivePacketsEndWithTheirOptions(t *testing.T) {
 	exit := full
 	exit.ID, exit.Remove = 124, true
@@ -164,7 +164,7 @@ func TestActivePacketsEndWithTheirOptions(t *testing.T) {
 	}
 }
 
-// Scopes set flags, on packets that may have them and within the limit.
+// Scopes set flags on allowed packets within the rate limit.
 func TestScopesSetFlags(t *testing.T) {
 	with := full
 	with.Loopback = true
@@ -217,7 +217,7 @@ func TestScopesSetFlags(t *testing.T) {
 	}
 }
 
-// limit sets the octets a second that flags may take.
+// limit sets the rate limit of flags in bytes per second.
 func (b *bench) limit(octets uint32) {
 	b.t.Helper()
 	var s ioamIoamSettings

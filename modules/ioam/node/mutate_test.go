@@ -9,13 +9,13 @@ import (
 	"weir/modules/ioam/codec"
 )
 
-// mutant makes frames: chains of extension headers with IOAM and other options, most of which have
-// something wrong.
+// mutant generates frames: chains of extension headers with IOAM and other options, most of them
+// with mistakes.
 type mutant struct{ *rand.Rand }
 
 func (r mutant) one(of int) bool { return r.IntN(of) == 0 }
 
-// frame is one of a UDP datagram.
+// frame returns a frame of a UDP datagram.
 func (r mutant) frame() []byte {
 	kinds := []byte{}
 	for len(kinds) < 1+r.IntN(3)*r.IntN(2) || r.one(12) {
@@ -41,7 +41,7 @@ func (r mutant) frame() []byte {
 	return frame
 }
 
-// header is one extension header; its next header is still to be written.
+// header returns an extension header with an unset next header.
 func (r mutant) header(kind byte) []byte {
 	switch kind {
 	case 43, 135, 139, 140:
@@ -59,7 +59,7 @@ func (r mutant) header(kind byte) []byte {
 		return h
 	}
 	h := []byte{0, 0}
-	if r.one(2) { // as nodes write it
+	if r.one(2) { // the form written by nodes
 		h = [][]byte{{0, 0, 1, 0}, {0, 0, 1, 4, 0, 0, 0, 0}}[r.IntN(2)]
 	}
 	for n := 1 + r.IntN(3)*r.IntN(3); n > 0; n-- {
@@ -68,7 +68,7 @@ func (r mutant) header(kind byte) []byte {
 			h = append(h, 0)
 		}
 		h = append(h, o...)
-		if r.one(60) { // as many as nobody looks at
+		if r.one(60) { // more than the parser's limit
 			for range r.IntN(60) {
 				h = append(h, 0x1e, 0)
 			}
@@ -83,7 +83,7 @@ func (r mutant) header(kind byte) []byte {
 	return h[:min(len(h), maxHeader)]
 }
 
-// option is one of IOAM, or another one.
+// option returns an IOAM option or another one.
 func (r mutant) option() []byte {
 	namespace := []uint16{123, 123, 124, 124, 7}[r.IntN(5)]
 	var body codec.Body
@@ -98,7 +98,7 @@ func (r mutant) option() []byte {
 		return append([]byte{0x1e, 5}, "weir!"...)
 	case 4:
 		return [][]byte{{0}, {1, 0}, {1, 2, 0, 0}, {1, 5, 0, 0, 0, 0, 0}}[r.IntN(4)]
-	case 5: // what is sent back
+	case 5: // a returned copy
 		trace := codec.NewTrace(124, codec.HopLimitNode, 1+r.IntN(8), 0)
 		trace.Flags = codec.Loopback
 		body = trace
@@ -133,7 +133,7 @@ func (r mutant) trace(namespace uint16) codec.Trace {
 	return t
 }
 
-// mutated breaks something behind the IPv6 header.
+// mutated breaks bytes behind the IPv6 header.
 func (r mutant) mutated(frame []byte) []byte {
 	if len(frame) <= atOptions {
 		return frame
@@ -151,12 +151,12 @@ func (r mutant) mutated(frame []byte) []byte {
 			return frame[:at]
 		}
 		binary.BigEndian.PutUint16(frame[min(at, len(frame)-2):], []uint16{123, 124}[r.IntN(2)])
-	case 5: // octets too many
+	case 5: // insert bytes
 		frame = append(frame[:at:at], append(make([]byte, 1+r.IntN(8)), frame[at:]...)...)
-	case 6: // or too few
+	case 6: // remove bytes
 		frame = append(frame[:at:at], frame[min(len(frame), at+1+r.IntN(8)):]...)
 	case 7:
-		if r.one(3) { // noise, in which options begin often
+		if r.one(3) { // noise with frequent option types
 			for i := atOptions + 2; i < len(frame); i++ {
 				frame[i] = []byte{0, 1, 2, 3, 4, codec.Mutable, codec.Immutable, byte(r.Uint32())}[r.IntN(8)]
 			}

@@ -27,7 +27,7 @@ const (
 	ip6Size  = 40
 )
 
-// skb is the context of a test run; fields that a run may set have names.
+// skb is the context of a test run; its settable fields have names.
 type skb struct {
 	_       [36]byte
 	From    uint32 // ingress_ifindex
@@ -42,7 +42,7 @@ type skb struct {
 	_       [11]byte
 }
 
-// bench is a node's programs in a namespace with a loopback device alone, whose index is 1.
+// bench holds a node's programs in a namespace with only the loopback device, ifindex 1.
 type bench struct {
 	*dataPlane
 	t testing.TB
@@ -83,7 +83,7 @@ func (b *bench) set(want Config, scopes ...module.Bound) {
 	}
 }
 
-// again sets another state, and the counters of aScope to zero.
+// again applies another state, and clears the counters of aScope.
 func (b *bench) again(want Config, scopes ...module.Bound) {
 	b.t.Helper()
 	b.set(want, scopes...)
@@ -92,7 +92,7 @@ func (b *bench) again(want Config, scopes ...module.Bound) {
 	}
 }
 
-// run sends a packet through a program and returns the verdict and what became of it.
+// run sends a packet through a program and returns the verdict and the packet after it.
 func (b *bench) run(program *ebpf.Program, packet []byte, context skb) (uint32, []byte) {
 	b.t.Helper()
 	if context.Ifindex == 0 {
@@ -120,8 +120,8 @@ func (b *bench) counted(what ioamIoamCount) (sum uint64) {
 	return sum
 }
 
-// packet is an Ethernet frame with IPv6, these extension headers (the first is of type first) and a
-// UDP datagram.
+// packet returns an Ethernet frame with IPv6, these extension headers (the first is of type first)
+// and a UDP datagram.
 func packet(first byte, headers []byte, payload int) []byte {
 	udp := make([]byte, 8+payload)
 	binary.BigEndian.PutUint16(udp, 1000)
@@ -143,13 +143,13 @@ func packet(first byte, headers []byte, payload int) []byte {
 	return append(append(p, headers...), udp...)
 }
 
-// hop is a Hop-by-Hop header before UDP.
+// hop returns a Hop-by-Hop header before UDP.
 func hop(options ...codec.Body) []byte { return codec.AppendHeader(nil, 17, options...) }
 
-// atOptions is where extension headers begin.
+// atOptions is the offset of extension headers.
 const atOptions = ethernet + ip6Size
 
-// aNode has one interface, 1, that is both ingress and egress.
+// aNode returns a node with one interface, 1, with both roles.
 func aNode(namespaces ...Namespace) Config {
 	d := Config{Node: Node{ID: 0x010203, Wide: 0x0a0b0c0d0e0f10, Clock: "posix", Postcards: 1000}, Namespaces: map[uint16]Namespace{},
 		Interfaces: []Interface{{Name: "lo", ID: 11, Wide: 0x11223344, Ingress: true, Egress: true}}}
@@ -159,7 +159,7 @@ func aNode(namespaces ...Namespace) Config {
 	return d
 }
 
-// aScope has all packets to 2001:db8:2::/48 encapsulated.
+// aScope encapsulates all packets to 2001:db8:2::/48.
 func aScope(e Encapsulation) module.Bound {
 	if e.Sampling.Kind == "" {
 		e.Sampling = Sampling{Kind: Every, K: 1, N: 1}
@@ -170,7 +170,7 @@ func aScope(e Encapsulation) module.Bound {
 
 var full = Namespace{ID: 123, Data: 0xcafe0001, Wide: 0xdeadbeef00000002, Schema: 0x777, State: []byte("weir's state")}
 
-// expected is what the node of aNode adds: a packet that came by interface 1 and leaves by it.
+// expected returns the data that aNode adds to packets in and out of interface 1.
 func expected(n Namespace) codec.Node {
 	node := codec.Node{HopLimit: 61, ID: 0x010203, Ingress: 11, Egress: 11, TransitDelay: codec.None32, Data: n.Data, QueueDepth: 0,
 		WideHopLimit: 61, WideID: 0x0a0b0c0d0e0f10, WideIngress: 0x11223344, WideEgress: 0x11223344, WideData: n.Wide, Occupancy: codec.None32,
@@ -181,10 +181,10 @@ func expected(n Namespace) codec.Node {
 	return node
 }
 
-// deterministic are the fields whose values do not depend on when it is.
+// deterministic has the fields that do not depend on the time.
 const deterministic = codec.TraceType(0xfffffe) &^ (codec.Seconds | codec.Fraction | codec.QueueDepth | codec.Checksum)
 
-// A transit node's data is that of the codec, field for field, and nothing else changes.
+// A transit node's data equals the codec's, field by field, and all other bytes stay unchanged.
 func TestTransitRecordsWhatTheCodecDoes(t *testing.T) {
 	b := newBench(t, aNode(full))
 	r := testutil.Rand(t)
@@ -215,7 +215,7 @@ func TestTransitRecordsWhatTheCodecDoes(t *testing.T) {
 	}
 }
 
-// A trace without fields has room for a node that adds nothing.
+// A trace without fields has space for a node that adds nothing.
 func TestATraceWithoutFieldsStaysAsItIs(t *testing.T) {
 	b := newBench(t, aNode(full))
 	trace := codec.NewTrace(123, 0, 0, 0)
@@ -226,17 +226,17 @@ func TestATraceWithoutFieldsStaysAsItIs(t *testing.T) {
 	}
 }
 
-// A header that is cut off is no place for a node's data.
+// A truncated header gets no node data.
 func TestATraceThatIsCutOffStaysAsItIs(t *testing.T) {
 	b := newBench(t, aNode(full))
 	in := packet(0, hop(codec.NewTrace(123, codec.HopLimitNode, 10, 0)), 0)
-	in = in[:len(in)-8-4] // the datagram, and the last word of the trace
+	in = in[:len(in)-8-4] // remove the datagram, and the last word of the trace
 	if verdict, got := b.run(b.objects.IoamEgress, in, skb{From: 1}); verdict != unspec || !bytes.Equal(got, in) {
 		t.Errorf("verdict %d, %x became %x", verdict, in, got)
 	}
 }
 
-// Options behind several Routing headers end as others do.
+// Options behind several Routing headers end like others.
 func TestRoutingHeadersHideNothing(t *testing.T) {
 	exit := full
 	exit.Remove = true

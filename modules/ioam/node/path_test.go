@@ -24,7 +24,7 @@ import (
 
 const allFields = "trace: [node, interfaces, timestamps, delay, data, queue], nodes: 3"
 
-// A datagram's trace has every node of the domain, in order, and the datagram is what was sent.
+// A datagram's trace has every node of the domain in order, and the datagram arrives unchanged.
 func TestAPathIsTraced(t *testing.T) {
 	c := newChain(t, 1500)
 	c.domain(t, allFields)
@@ -49,7 +49,7 @@ func TestAPathIsTraced(t *testing.T) {
 	if len(hops) != 3 {
 		t.Fatalf("%d hops", len(hops))
 	}
-	last := before - 2000 // what the format rounds off
+	last := before - 2000 // rounding of the format
 	for i, h := range hops {
 		id := uint64(i + 1)
 		if h.Node != id || h.HopLimit != uint8(64-id) || h.Ingress.Value != uint32(10*id) || h.Egress.Value != uint32(10*id+1) || h.Data.Value != 1000+id {
@@ -61,7 +61,7 @@ func TestAPathIsTraced(t *testing.T) {
 		}
 		last = h.Received.Value
 	}
-	// A node that forwards knows how long it took; the one where the trace ends does not yet.
+	// A forwarding node knows its delay; the node at the end of the trace does not.
 	if hops[1].Delay.Value <= 0 || hops[1].Delay.Value > after-before {
 		t.Errorf("porthos took %v", hops[1].Delay)
 	}
@@ -73,7 +73,7 @@ func TestAPathIsTraced(t *testing.T) {
 	}
 }
 
-// connection is TCP from alpha to beta: the socket that sends, and the other end.
+// connection returns both ends of a TCP connection from alpha to beta.
 func (c *chain) connection(t testing.TB) (client int, end *os.File) {
 	t.Helper()
 	listener := c.socket(t, "beta", unix.SOCK_STREAM, netip.AddrPortFrom(beta, 0))
@@ -97,7 +97,7 @@ func (c *chain) connection(t testing.TB) (client int, end *os.File) {
 	return client, file
 }
 
-// stream sends octets over TCP from alpha to beta and returns what came.
+// stream sends bytes over TCP from alpha to beta and returns the received ones.
 func (c *chain) stream(t testing.TB, octets []byte) []byte {
 	t.Helper()
 	client, file := c.connection(t)
@@ -121,7 +121,8 @@ func (c *chain) stream(t testing.TB, octets []byte) []byte {
 	return got
 }
 
-// passStream sends 4 MiB over TCP, checks what comes, and that options were put in and taken out.
+// passStream sends 4 MiB over TCP, and checks the received bytes and the counters of insertion and
+// removal.
 func (c *chain) passStream(t *testing.T) {
 	t.Helper()
 	sent := make([]byte, 4<<20)
@@ -146,8 +147,8 @@ func (c *chain) passStream(t *testing.T) {
 	}
 }
 
-// TCP in super-packets passes a domain whole, and every packet of it fits the links: on the way
-// back too, where there are no options.
+// TCP super-packets pass a domain, and every packet fits the links, also on the return path without
+// options.
 func TestStreamsPassADomain(t *testing.T) {
 	for name, treatment := range map[string]string{"every packet": allFields, "one of three": allFields + ", every: 3"} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestStreamsPassADomain(t *testing.T) {
 	}
 }
 
-// A super-packet of UDP passes as well: each of its datagrams arrives with its own octets.
+// Each datagram of a UDP super-packet passes a domain unchanged.
 func TestDatagramsOfOneSuperPacketPassADomain(t *testing.T) {
 	c := newChain(t, 1500)
 	c.domain(t, "trace: [node], nodes: 3")
@@ -200,7 +201,7 @@ func (c *chain) scope(t *testing.T, node string) ioamIoamScopeCounts {
 	return counts
 }
 
-// A sender learns what fits beside the options, and its packets carry them from then on.
+// A sender learns the MTU that leaves space for options. Its packets carry them from then on.
 func TestThePathMTUIsLearned(t *testing.T) {
 	c := newChain(t, 1500)
 	c.domain(t, allFields)
@@ -238,13 +239,14 @@ func TestThePathMTUIsLearned(t *testing.T) {
 	}
 }
 
-// noPrograms waits until the devices of a namespace have none: the kernel ends links a moment late.
+// noPrograms waits until the devices of a namespace have no programs: the kernel ends links with a
+// delay.
 func noPrograms(t *testing.T, ns *netns.Namespace) {
 	t.Helper()
 	testutil.Eventually(t, 20*time.Second, "the end of the programs at devices", func() bool { return programs(t, ns) == 0 })
 }
 
-// programs counts those at the devices of a namespace.
+// programs counts the programs at the devices of a namespace.
 func programs(t *testing.T, ns *netns.Namespace) (n int) {
 	t.Helper()
 	for _, hook := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
@@ -264,7 +266,7 @@ func programs(t *testing.T, ns *netns.Namespace) (n int) {
 	return n
 }
 
-// Applied again, changed and released, nothing is left behind.
+// After repeated apply, change and release, no object is left.
 func TestANodeComesAndGoes(t *testing.T) {
 	c := newChain(t, 1500)
 	testutil.Snapshot(t)
@@ -279,7 +281,7 @@ func TestANodeComesAndGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // porthos has closed its left side to what has options
+	for range 2 { // porthos accepts no options on its left interface
 		if _, err := testutil.Read(to, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// An interface that is not there, as one that is misspelt, is named before anything changes, and so
-// is one that the section leaves out.
+// Plan notes name missing interfaces, such as misspelt ones, and unlisted devices.
 func TestInterfacesThatAreNotThereAreForeseen(t *testing.T) {
 	p, err := Parse("version: 1\nioam: {node: 1, interfaces: {lo: {roles: [ingress]}, nosuch0: {roles: [egress]}}}\nscopes: {}\n")
 	if err != nil {
@@ -26,7 +25,7 @@ func TestInterfacesThatAreNotThereAreForeseen(t *testing.T) {
 		if len(notes) != len(want) || slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(strings.Join(notes, "\n"), text) }) {
 			t.Errorf("foreseen: %q, want %q", notes, want)
 		}
-		if len(want) == 1 { // an interface that is not named, by which IOAM from outside may come in
+		if len(want) == 1 { // an unlisted interface, which could receive IOAM from outside
 			conn, err := rtnl.Open(plane.ns)
 			if err != nil {
 				t.Fatal(err)

@@ -135,7 +135,7 @@ func (r *Reader) Next(into *collect.Record) (is bool, err error) {
 }
 
 // ErrRecord is returned for an invalid record.
-var ErrRecord = errors.New("the record makes no sense")
+var ErrRecord = errors.New("invalid record")
 
 // contextOf reads a trace context.
 func contextOf(octets []byte) (collect.TraceContext, error) {

@@ -13,9 +13,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Whatever of the pins is missing, as after a kill, the data plane says that it is not in place,
-// and the next apply or release finds its way. Garbage collection, which would close what somebody
-// has forgotten to, does not help.
+// If any pin is missing, as after a kill, the data plane is not in place, and the next apply or
+// release repairs it. The garbage collector is off, because it would close leaked files.
 func TestWhatIsMissingIsRepaired(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	c := newChain(t, 1500)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkSetsockopt measures what setting an option that is nobody's costs a socket where
-// contexts of sockets are taken and where not: the tenth of many series that were least disturbed.
+// BenchmarkSetsockopt measures the cost of an unrelated socket option with and without socket
+// contexts: the fastest tenth of many series.
 func BenchmarkSetsockopt(b *testing.B) {
 	s := newSenders(b, "", allFields)
 	fd, _ := s.toBeta(b)

@@ -25,7 +25,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// serveTLS answers requests of HTTP/2 in TLS at beta.
+// serveTLS answers HTTP/2 requests in TLS at beta.
 func (c *chain) serveTLS(t *testing.T) netip.AddrPort {
 	t.Helper()
 	fd := c.socket(t, "beta", unix.SOCK_STREAM, netip.AddrPortFrom(beta, 0))
@@ -55,9 +55,8 @@ func fileOf(t *testing.T, fd int) *os.File {
 	return file
 }
 
-// A client speaks HTTP/2 in TLS over one connection, and says before each request of which span it
-// is: the spans of the hops are in that trace, under that span, though no node could read any of
-// it.
+// A client with HTTP/2 in TLS sets the span of each request at its socket. Hop spans are in that
+// trace, under that span, although no node can read the traffic.
 func TestHopsJoinTracesOfHTTP2InTLS(t *testing.T) {
 	s := newSenders(t, takesContexts, "trace: [node, interfaces, timestamps, delay], nodes: 2, protocol: tcp")
 	reader := s.reader(t, "aramis")
@@ -92,8 +91,8 @@ func TestHopsJoinTracesOfHTTP2InTLS(t *testing.T) {
 	}
 }
 
-// hopsUnder looks for a packet whose spans are exported into the test's trace, under a span, with
-// those of so many nodes below it.
+// hopsUnder waits for a packet with spans in the test's trace, under a parent span, with this
+// number of nodes below it.
 func hopsUnder(t *testing.T, reader *Reader, parent string, nodes int) {
 	t.Helper()
 	for {
@@ -104,7 +103,7 @@ func hopsUnder(t *testing.T, reader *Reader, parent string, nodes int) {
 			t.Fatalf("the trace is %s", trace)
 		}
 		if hex.EncodeToString(under[:]) != parent {
-			continue // of the request before
+			continue // of the previous request
 		}
 		for i := 1; i <= nodes; i++ {
 			hop := spans.At(i)
@@ -117,7 +116,7 @@ func hopsUnder(t *testing.T, reader *Reader, parent string, nodes int) {
 	}
 }
 
-// tlsClient is an application that nobody has prepared for Weir but for one line.
+// tlsClient is an application that adds one line for Weir.
 const tlsClient = `
 import encodings.idna, os, socket, ssl, sys
 host, port, context, user = sys.argv[1:]
@@ -133,8 +132,8 @@ s.sendall(b"GET / HTTP/1.1\r\nHost: beta\r\nConnection: close\r\n\r\n")
 print(s.makefile().read())
 `
 
-// Any user may say a context of his own sockets, and needs no privilege for it. In a user namespace
-// of his own he is what he was; in a network namespace of his own he is on no node.
+// Any user may set a context on own sockets, without privilege. In an own user namespace this still
+// holds; in an own network namespace there is no node.
 func TestNobodyNeedsPrivilegesToSayAContext(t *testing.T) {
 	python := testutil.Command(t, "python3")
 	s := newSenders(t, takesContexts, "trace: [node, timestamps], nodes: 2, protocol: tcp")

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// senders is a chain whose domain begins at alpha, the host of the senders, in a cgroup whose
-// sockets take contexts.
+// senders is a chain with a domain that begins at alpha, the host of the senders. Sockets of its
+// cgroup accept contexts.
 type senders struct {
 	*chain
 	group   cgroup.Cgroup
@@ -36,8 +36,8 @@ type senders struct {
 
 const takesContexts = "\n  socket_context: true"
 
-// newSenders makes the domain, which ends at aramis; more is added to alpha's section. The routers
-// between are nodes only if they are named.
+// newSenders makes the domain, which ends at aramis, with more keys in alpha's section. Routers
+// between them are nodes if they are named.
 func newSenders(t testing.TB, more, treatment string, routers ...string) *senders {
 	t.Helper()
 	s := &senders{chain: newChain(t, 1500), group: testutil.Cgroup(t)}
@@ -55,14 +55,14 @@ func newSenders(t testing.TB, more, treatment string, routers ...string) *sender
 	return s
 }
 
-// begin puts a policy in force at alpha.
+// begin applies a policy at alpha.
 func (s *senders) begin(t testing.TB, more, treatment string) {
 	t.Helper()
 	text := nodePolicy(1, "", "ingress, egress", ", schema: 9, state: rack", `beta: {prefix: "2001:db8:4::/64", ioam: {namespace: 123, `+treatment+`}}`)
 	s.apply(t, "alpha", strings.Replace(text, "node: 1", "node: 1"+more, 1))
 }
 
-// socket makes one of the cgroup's in a namespace.
+// socket makes a socket of the cgroup in a namespace.
 func (s *senders) socket(t testing.TB, ns *netns.Namespace, family, kind, protocol int) int {
 	t.Helper()
 	fd, err := s.sockets.SocketOf(ns, family, kind, protocol)
@@ -73,7 +73,8 @@ func (s *senders) socket(t testing.TB, ns *netns.Namespace, family, kind, protoc
 	return fd
 }
 
-// say gives a socket a context; a kernel without socket storage for programs skips the test.
+// say sets the context of a socket. It skips the test on a kernel without socket storage for
+// programs.
 func say(t testing.TB, fd int, context string) {
 	t.Helper()
 	err := unix.SetsockoptString(fd, SocketLevel, SocketContext, context)
@@ -85,7 +86,7 @@ func say(t testing.TB, fd int, context string) {
 	}
 }
 
-// octetsOf is the other form of a context.
+// octetsOf returns the other form of a context.
 func octetsOf(t *testing.T, text string) string {
 	t.Helper()
 	octets, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
@@ -95,7 +96,7 @@ func octetsOf(t *testing.T, text string) string {
 	return string(octets)
 }
 
-// toBeta is a socket that sends datagrams to beta, and the other end.
+// toBeta returns a UDP socket to beta, and the receiving end.
 func (s *senders) toBeta(t testing.TB) (from, to int) {
 	t.Helper()
 	from = s.socket(t, s.ns["alpha"], unix.AF_INET6, unix.SOCK_DGRAM, 0)
@@ -110,15 +111,15 @@ func (s *senders) toBeta(t testing.TB) (from, to int) {
 	return from, to
 }
 
-// Each datagram carries what its socket had been told last; its other node data and what beta gets
-// are as without. What nobody says of a socket is its node's own state.
+// Each datagram carries the last context of its socket. Other node data and the received datagram
+// are unaffected. Without a context the trace has the node's own state.
 func TestADatagramCarriesTheContextOfItsSocket(t *testing.T) {
 	s := newSenders(t, takesContexts, "trace: [node, interfaces, timestamps, checksum, state], nodes: 4", "athos", "porthos")
 	reader := s.reader(t, "aramis")
 	from, to := s.toBeta(t)
 	other, _ := s.toBeta(t)
 	later := "01-" + valid[3:52] + "-00"
-	say(t, other, valid) // nobody else's
+	say(t, other, valid) // of another socket
 	carried := uint64(0)
 	for i, step := range []struct{ said, told string }{
 		{"nothing is said", ""}, {valid, valid}, {"nothing is said", valid}, {octetsOf(t, later), later}, {"", ""}, {valid, valid},
@@ -154,11 +155,11 @@ func TestADatagramCarriesTheContextOfItsSocket(t *testing.T) {
 		t.Errorf("alpha has counted %d contexts of %d", n, carried)
 	}
 	if n := s.count(t, "aramis", "bad_node_length") + s.count(t, "athos", "overflow"); n != 0 {
-		t.Errorf("%d traces made no sense", n)
+		t.Errorf("%d invalid traces", n)
 	}
 }
 
-// The kernel answers to whatever is not a context of a socket of the node.
+// The kernel handles all values that are not a context of a socket of the node.
 func TestWhatSocketsTake(t *testing.T) {
 	s := newSenders(t, takesContexts, allFields)
 	datagram := s.socket(t, s.ns["alpha"], unix.AF_INET6, unix.SOCK_DGRAM, 0)
@@ -183,7 +184,7 @@ func TestWhatSocketsTake(t *testing.T) {
 		"trace of zeros":       {stream, SocketLevel, SocketContext, "00-" + strings.Repeat("0", 32) + valid[35:], unix.EINVAL},
 		"parent of zeros":      {stream, SocketLevel, SocketContext, octetsOf(t, valid[:36]+strings.Repeat("0", 16)+"-01"), unix.EINVAL},
 		"cleared unsaid":       {s.socket(t, s.ns["alpha"], unix.AF_INET6, unix.SOCK_STREAM, 0), SocketLevel, SocketContext, "", nil},
-		// Of values longer than a page programs see the beginning alone.
+		// Programs see the first page of a longer value.
 		"long, of the kernel's": {stream, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno\x00" + strings.Repeat("x", 3*os.Getpagesize()), nil},
 		"long, of nobody's":     {stream, SocketLevel, SocketContext + 1, strings.Repeat("x", 3*os.Getpagesize()), unix.ENOPROTOOPT},
 	} {
@@ -196,8 +197,8 @@ func TestWhatSocketsTake(t *testing.T) {
 	}
 }
 
-// Switched off, sockets take nothing and tell nothing; switched on again, what was said before is
-// not told. A release leaves nothing behind.
+// With socket contexts disabled, sockets accept none and traces carry none. Enabled again, earlier
+// contexts stay unused. A release leaves no object.
 func TestContextsOfSocketsAreSwitched(t *testing.T) {
 	s := newSenders(t, "", allFields)
 	reader := s.reader(t, "aramis")
@@ -224,7 +225,7 @@ func TestContextsOfSocketsAreSwitched(t *testing.T) {
 	s.begin(t, takesContexts, allFields)
 	say(t, from, valid)
 	tells(true)
-	s.begin(t, takesContexts, strings.Replace(allFields, "data", "checksum", 1)) // another policy, and the same epoch
+	s.begin(t, takesContexts, strings.Replace(allFields, "data", "checksum", 1)) // another policy with the same epoch
 	tells(true)
 	s.begin(t, "", allFields)
 	off()
@@ -242,7 +243,7 @@ func TestContextsOfSocketsAreSwitched(t *testing.T) {
 	}
 }
 
-// While one thread says contexts, packets of another have whole ones.
+// While one thread sets contexts, packets of another thread have whole ones.
 func TestAContextIsNeverTorn(t *testing.T) {
 	s := newSenders(t, takesContexts, allFields)
 	reader := s.reader(t, "aramis")

@@ -21,8 +21,8 @@ var (
 	end   = netip.MustParseAddr("2001:db8:9::2")
 )
 
-// Packets are put into IPv6 of this node's own, whatever they have; where it ends they are what
-// they were, but for congestion that was met on the way.
+// All packets get an outer IPv6 header. At its end the packet is as before, except for congestion
+// marks.
 func TestATunnelCarriesOptions(t *testing.T) {
 	first, last := aNode(full), full
 	first.Node.Address = entry
@@ -31,11 +31,11 @@ func TestATunnelCarriesOptions(t *testing.T) {
 	exit.Node.Address = end
 	tunnel := aScope(Encapsulation{Options: []Option{aTrace}, Tunnel: end})
 	in, out := newBench(t, first, tunnel), newBench(t, exit)
-	other := hop(codec.NewTrace(9, codec.HopLimitNode, 1, 0)) // inside: nobody's on the way
+	other := hop(codec.NewTrace(9, codec.HopLimitNode, 1, 0)) // inside: not processed en route
 	for _, test := range []struct {
 		name         string
 		headers      []byte
-		inner, outer byte // ECN: as sent, and as the way makes it; 0xff leaves it
+		inner, outer byte // ECN as sent, and as set en route; 0xff leaves it
 		want         byte
 		verdict      uint32
 	}{
@@ -62,7 +62,7 @@ func TestATunnelCarriesOptions(t *testing.T) {
 			t.Errorf("%s: verdict %d, %x, want %x", test.name, verdict, got, sent)
 		}
 	}
-	// To another node, and behind options of others, it is not this node's to take off.
+	// A node removes only its own tunnel's header, and none behind options of others.
 	_, got := in.run(in.objects.IoamEgress, packet(0, nil, 10), skb{})
 	exit.Node.Address = entry
 	out.set(exit)
@@ -90,7 +90,7 @@ func checkOuter(t *testing.T, sent, got []byte) {
 	}
 }
 
-// tunnelDomain has athos put what goes to beta into packets to aramis.
+// tunnelDomain makes athos tunnel packets to beta to aramis.
 func (c *chain) tunnelDomain(t *testing.T, treatment string) {
 	t.Helper()
 	athos, aramis := address(1, 0), address(2, 1)
@@ -104,8 +104,8 @@ func (c *chain) tunnelDomain(t *testing.T, treatment string) {
 	c.apply(t, "aramis", node(3, aramis, "", ", remove: true", ""))
 }
 
-// What alpha sends crosses the domain in packets of athos, of which aramis tells the flow that is
-// inside; the copies that come back end at athos.
+// Packets of alpha cross the domain in a tunnel of athos. Records of aramis have the inner flow;
+// returned copies end at athos.
 func TestForwardedPacketsAreTunnelled(t *testing.T) {
 	c := newChain(t, 1500)
 	c.tunnelDomain(t, "trace: [node], loopback: true")
@@ -135,7 +135,7 @@ func TestForwardedPacketsAreTunnelled(t *testing.T) {
 	}
 }
 
-// TCP in super-packets passes a tunnel whole, cut by the kernel where a device cannot.
+// TCP super-packets pass a tunnel; the kernel segments them for devices without offload.
 func TestStreamsPassATunnel(t *testing.T) {
 	for name, devices := range map[string][]string{"whole": nil, "cut at the first node": {"athos"}, "cut behind the last": {"aramis"}, "cut on the way": {"porthos"}} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestStreamsPassATunnel(t *testing.T) {
 	}
 }
 
-// A sender learns what fits into a tunnel.
+// A sender learns the MTU of a tunnel.
 func TestTheMTUOfATunnelIsLearned(t *testing.T) {
 	c := newChain(t, 1500)
 	c.tunnelDomain(t, "trace: [node], nodes: 2")
@@ -159,7 +159,7 @@ func TestTheMTUOfATunnelIsLearned(t *testing.T) {
 	if err := unix.SetsockoptInt(from, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO); err != nil {
 		t.Fatal(err)
 	}
-	const fits = 1500 - 40 - 24 // the outer header, and that of the trace
+	const fits = 1500 - 40 - 24 // without the outer header and the trace's header
 	if _, err := unix.Write(from, make([]byte, 1452)); err != nil {
 		t.Fatal(err)
 	}

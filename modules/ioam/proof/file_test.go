@@ -13,7 +13,7 @@ import (
 	"weir/internal/fault"
 )
 
-// What a proof's name leads to may be anything: reading it ends, and says what is wrong.
+// The path of a proof may name any kind of file: reading it ends with an error that describes it.
 func TestProofFilesAreRefused(t *testing.T) {
 	folder := t.TempDir()
 	large, pipe := filepath.Join(folder, "large"), filepath.Join(folder, "pipe")
