@@ -2,19 +2,17 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Gives congestion controls to the TCP connections of scopes.
+ * Sets the congestion controls of the TCP connections of scopes.
  *
- *     SYN or SYN-ACK            ask for ECN, if the scope's control needs it: the control is not there yet to do so
- *     handshake complete        set the control, unless the application has chosen one, or the
- *                               peer refused ECN that it needs;
- *                               begin to steer the window, if the scope receives by
- *                               rLEDBAT (receive.h)
- *     segment to be written     steer the window that it advertises
+ *     SYN or SYN-ACK            request ECN if the scope's control needs it, since the control is
+ *                               not set yet
+ *     handshake complete        set the control, unless the application set one itself, or the
+ *                               control needs ECN and the peer does not support it;
+ *                               start rLEDBAT if the scope has it (receive.h)
+ *     segment to be written     update its receive window
  *
- * Which of a socket's scopes decides is in bpf/match_decide.h.
- *
- * Setting a control from here needs neither the application's cooperation nor its permission, also
- * in other network namespaces.
+ * bpf/match_decide.h selects one of a socket's scopes. Applications take no part, in other network
+ * namespaces too.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -39,7 +37,7 @@ struct {
 	__type(value, struct cc_settings);
 } assign_settings SEC(".maps");
 
-/* Scope to its control; its size is set when it is loaded. */
+/* Scope to control; sized at load time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -47,7 +45,7 @@ struct {
 	__type(value, struct cc_scope);
 } assign_scopes SEC(".maps");
 
-/* Scope to what was done. */
+/* Scope to counters. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -63,11 +61,11 @@ static __always_inline struct cc_scope *scope_of(const struct match_scopes *foun
 }
 
 /*
- * Gives a complete connection the control of a scope. In shadow nobody has asked for ECN, so its
- * absence says nothing.
+ * Sets the control of a scope on an established connection. In shadow ECN was not requested, so its
+ * absence has no meaning.
  */
-static __always_inline void set_control(struct bpf_sock_ops *ops, struct tcp_sock *tp, const struct cc_scope *scope, struct cc_scope_counts *counts,
-					int shadow)
+static __always_inline void set_control(struct bpf_sock_ops *ops, struct tcp_sock *tp,
+				const struct cc_scope *scope, struct cc_scope_counts *counts, int shadow)
 {
 	char name[CC_NAME];
 
@@ -90,8 +88,8 @@ static __always_inline void set_control(struct bpf_sock_ops *ops, struct tcp_soc
 		counts->assigned++;
 }
 
-/* Gives a complete connection what a scope has. */
-static __always_inline void assign(struct bpf_sock_ops *ops, const struct match_scopes *found, __u32 at)
+/* Applies a scope to an established connection. */
+static __always_inline void apply_scope(struct bpf_sock_ops *ops, const struct match_scopes *found, __u32 at)
 {
 	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
@@ -105,22 +103,22 @@ static __always_inline void assign(struct bpf_sock_ops *ops, const struct match_
 	if (scope->control[0])
 		set_control(ops, tp, scope, counts, order->flags & MATCH_ORDER_SHADOW);
 	if (scope->receive.target)
-		receive_begin(ops, tp, index, counts, order->flags & MATCH_ORDER_SHADOW);
+		begin_receive(ops, tp, index, counts, order->flags & MATCH_ORDER_SHADOW);
 }
 
-static __always_inline void established(struct bpf_sock_ops *ops, const struct match_scopes *found)
+static __always_inline void assign_connection(struct bpf_sock_ops *ops, const struct match_scopes *found)
 {
 	__u32 at = match_decides(found, 1), real;
 
 	if (at >= MATCH_NONE)
 		return;
-	assign(ops, found, at);
+	apply_scope(ops, found, at);
 	real = match_decides(found, 0);
 	if (real < MATCH_NONE && real != at)
-		assign(ops, found, real);
+		apply_scope(ops, found, real);
 }
 
-static __always_inline int has_chosen(struct bpf_sock_ops *ops)
+static __always_inline int application_chose_control(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
@@ -128,24 +126,24 @@ static __always_inline int has_chosen(struct bpf_sock_ops *ops)
 	return tp && BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
 }
 
-/* The program is one of several: what it does not ask for is left as others have left it. */
-static __always_inline void ask_window(struct bpf_sock_ops *ops, const struct match_scopes *found)
+/* Limits the initial window. Without rLEDBAT, ops->reply keeps the value of other programs. */
+static __always_inline void request_initial_window(struct bpf_sock_ops *ops, const struct match_scopes *found)
 {
 	__u32 at = match_decides(found, 0);
 	struct cc_scope *scope = at < MATCH_NONE ? scope_of(found, at) : 0;
 	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
 
-	if (tp && scope && scope->receive.target && !stays_here(tp))
+	if (tp && scope && scope->receive.target && !is_loopback(tp))
 		ops->reply = RLEDBAT_INITIAL;
 }
 
-static __always_inline void ask(struct bpf_sock_ops *ops, const struct match_scopes *found)
+static __always_inline void request_ecn(struct bpf_sock_ops *ops, const struct match_scopes *found)
 {
 	__u32 at = match_decides(found, 0);
 	struct cc_scope *scope = at < MATCH_NONE ? scope_of(found, at) : 0;
 
-	if (scope && scope->flags & CC_SCOPE_ECN && !has_chosen(ops))
+	if (scope && scope->flags & CC_SCOPE_ECN && !application_chose_control(ops))
 		ops->reply = 1;
 }
 
@@ -157,7 +155,7 @@ int assign_sockops(struct bpf_sock_ops *ops)
 	struct match_scopes found = {};
 
 	if (op == BPF_SOCK_OPS_HDR_OPT_LEN_CB) {
-		receive_written(ops);
+		update_window(ops);
 		return 1;
 	}
 	if (!settings || !settings->kinds)
@@ -167,19 +165,19 @@ int assign_sockops(struct bpf_sock_ops *ops)
 		if (!ops->sk)
 			break;
 		match_socket(ops, settings->kinds, &found);
-		ask_window(ops, &found);
+		request_initial_window(ops, &found);
 		break;
 	case BPF_SOCK_OPS_NEEDS_ECN:
 		if (ops->sk)
 			match_socket(ops, settings->kinds, &found);
 		else
 			match_request(ops, settings->kinds, &found);
-		ask(ops, &found);
+		request_ecn(ops, &found);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		match_socket(ops, settings->kinds, &found);
-		established(ops, &found);
+		assign_connection(ops, &found);
 		break;
 	}
 	return 1;

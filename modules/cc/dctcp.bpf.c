@@ -4,14 +4,14 @@
 /*
  * DCTCP (RFC 8257) as a TCP congestion control.
  *
- * Sender (3.3): alpha estimates the fraction of octets that met congestion. Once per window of data
+ * Sender (3.3): alpha estimates the fraction of marked bytes. Once per window of data
  *
  *     M = marked / acked        alpha = alpha * (1 - 1/16) + M / 16
  *
- * with alpha scaled by 65536 and kept in its bounds as in 4.2. When the kernel reduces the window
- * because of ECN, which it does once per window of data, the new one is cwnd * (1 - alpha / 2).
- * After loss it is half of what the window was when the reduction began, as with Reno (3.5): an ECN
- * reduction on the way is widened, not repeated. Growth is Reno's (3.4).
+ * with alpha scaled by 65536 and bounded as in 4.2. The kernel reduces the window at most once per
+ * window of data because of ECN; the new window is cwnd * (1 - alpha / 2). A loss halves the window
+ * from before the reduction, like Reno (3.5): it extends an ECN reduction in progress. Growth is
+ * Reno's (3.4).
  *
  * Receiver (3.2): ECE repeats the CE state of the last data packet instead of lasting until CWR.
  * When the state changes
@@ -21,12 +21,11 @@
  *                            | acknowledgment| with the new state
  *                            | of the old    |
  *
- * so that every octet is acknowledged with the state it arrived in. Whether something is not yet
- * acknowledged cannot be told from the delayed-acknowledgment timer alone: since Linux 6.7
- * acknowledgments wait, without a timer, while packets that waited for the socket are processed
- * (net.ipv4.tcp_backlog_ack_defer).
+ * so that every byte is acknowledged with the state of its arrival. The delayed-acknowledgment timer
+ * alone does not show unacknowledged data: since Linux 6.7 acknowledgments also wait, without a
+ * timer, while the socket's backlog is processed (net.ipv4.tcp_backlog_ack_defer).
  *
- * A connection whose peer takes no part in ECN goes on with Reno.
+ * If the peer does not support ECN, the connection uses Reno.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -42,29 +41,29 @@ char dctcp_license[] SEC("license") = "Dual BSD/GPL";
 #define TCP_CONGESTION 13
 #define MIN_WINDOW 2 /* segments */
 
-/* Report every step to dctcp_events. */
+/* 1: report every step to dctcp_events. */
 const volatile __u8 dctcp_tracing = 0;
 
-/* Steps of all connections, where tracing is on. */
+/* Steps of all connections, with tracing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } dctcp_events SEC(".maps");
 
-/* Steps that found no room in dctcp_events. */
+/* Steps dropped because dctcp_events was full. */
 __u64 dctcp_lost = 0;
 
-/* The state of one connection, in its 104 octets of private memory. */
+/* The state of one connection, in its 104 bytes of private memory. */
 struct dctcp {
-	__u64 seen;         /* octets: tcp_sock.bytes_acked when last looked at */
-	__u64 bytes_acked;  /* octets in the current observation window */
-	__u64 bytes_marked; /* of these, acknowledged with ECE */
+	__u64 seen;         /* tcp_sock.bytes_acked at the last acknowledgment */
+	__u64 bytes_acked;  /* bytes in the current observation window */
+	__u64 bytes_marked; /* bytes acknowledged with ECE in it */
 	__u32 window_end;   /* sequence number */
-	__u32 alpha;        /* of CC_ALPHA_ONE */
+	__u32 alpha;        /* in units of CC_ALPHA_ONE */
 	__u32 prior_cwnd;   /* segments: the window before the last reduction */
 	__u32 rcv_nxt;      /* sequence number: RCV.NXT after the last data packet */
 	__u16 ce;           /* DCTCP.CE: 1 if the last data packet had CE */
-	__u16 early;        /* 1 if it changed the state, and what came before it was acknowledged first */
+	__u16 early;        /* 1 if it changed the state after an acknowledgment of the earlier data */
 };
 
 extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
@@ -114,7 +113,7 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 }
 
 /* RFC 8257, section 4.2. */
-static __always_inline __u32 estimate(__u32 alpha, __u64 marked, __u64 acked)
+static __always_inline __u32 estimate_alpha(__u32 alpha, __u64 marked, __u64 acked)
 {
 	__u32 congestion = acked ? CC_ALPHA_ONE * marked / acked : 0;
 
@@ -138,7 +137,7 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, __u32 flags)
 	if (echo)
 		ca->bytes_marked += acked;
 	if ((__s32)(tp->snd_una - ca->window_end) > 0) {
-		ca->alpha = estimate(ca->alpha, ca->bytes_marked, ca->bytes_acked);
+		ca->alpha = estimate_alpha(ca->alpha, ca->bytes_marked, ca->bytes_acked);
 		ca->window_end = tp->snd_nxt;
 		ca->bytes_acked = 0;
 		ca->bytes_marked = 0;
@@ -152,7 +151,7 @@ __u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct dctcp *ca = state_of(sk);
 	__u32 cwnd = tp->snd_cwnd;
-	/* To the nearest segment: rounding down would leave small windows as they are. */
+	/* Rounded to the nearest segment: rounding down would never reduce small windows. */
 	__u32 reduction = ((__u64)cwnd * ca->alpha + CC_ALPHA_ONE) / (2 * CC_ALPHA_ONE);
 	__u32 ssthresh = cwnd - reduction;
 
@@ -164,10 +163,10 @@ __u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
 }
 
 /*
- * The kernel has asked dctcp_ssthresh before it says that the reason is loss. Doing it twice
- * changes nothing.
+ * The kernel calls dctcp_ssthresh before it reports the reason, a loss. Repeated calls change
+ * nothing.
  */
-static __always_inline void halve(struct sock *sk)
+static __always_inline void halve_ssthresh(struct sock *sk)
 {
 	__u32 half = state_of(sk)->prior_cwnd / 2;
 
@@ -178,7 +177,7 @@ SEC("struct_ops")
 void BPF_PROG(dctcp_set_state, struct sock *sk, __u8 new_state)
 {
 	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_Loss)
-		halve(sk);
+		halve_ssthresh(sk);
 }
 
 static __always_inline void set_echo(struct sock *sk, __u32 ce)
@@ -190,26 +189,26 @@ static __always_inline void set_echo(struct sock *sk, __u32 ce)
 }
 
 /*
- * Whether data that arrived before the current packet is not yet acknowledged. The kernel notes
- * RCV.NXT with every acknowledgment that it sends; with an early one, which covers less, it notes
- * too much. The flag that asks for the other one is set until that was sent.
+ * Reports whether data received before the current packet is unacknowledged. The kernel stores
+ * RCV.NXT with every acknowledgment; for an early one, which covers less, the stored value is too
+ * high. ICSK_ACK_NOW is set until the second acknowledgment is sent.
  */
-static __always_inline int owes(struct tcp_sock *tp, struct dctcp *ca)
+static __always_inline int has_unacknowledged_data(struct tcp_sock *tp, struct dctcp *ca)
 {
 	if ((__s32)(ca->rcv_nxt - tp->rcv_wup) > 0)
 		return 1;
 	return ca->early && ca->rcv_nxt == tp->rcv_wup && tp->inet_conn.icsk_ack.pending & ICSK_ACK_NOW;
 }
 
-/* RFC 8257, section 3.2, with the two acknowledgments that it allows. */
-static __always_inline void received(struct sock *sk, __u16 ce)
+/* RFC 8257, section 3.2, with both permitted acknowledgments. */
+static __always_inline void receive_ce(struct sock *sk, __u16 ce)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct dctcp *ca = state_of(sk);
 	__u16 early = 0;
 
 	if (ca->ce != ce) {
-		if (owes(tp, ca)) {
+		if (has_unacknowledged_data(tp, ca)) {
 			set_echo(sk, ca->ce);
 			bpf_tcp_send_ack(tp, ca->rcv_nxt);
 			early = 1;
@@ -225,13 +224,13 @@ static __always_inline void received(struct sock *sk, __u16 ce)
 SEC("struct_ops")
 void BPF_PROG(dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
-	/* The numbers of these events have changed between kernels. */
+	/* The numbers of these events differ between kernels. */
 	if (event == bpf_core_enum_value(enum tcp_ca_event, CA_EVENT_ECN_IS_CE))
-		received(sk, 1);
+		receive_ce(sk, 1);
 	else if (event == bpf_core_enum_value(enum tcp_ca_event, CA_EVENT_ECN_NO_CE))
-		received(sk, 0);
+		receive_ce(sk, 0);
 	else if (event == bpf_core_enum_value(enum tcp_ca_event, CA_EVENT_LOSS))
-		halve(sk);
+		halve_ssthresh(sk);
 }
 
 SEC("struct_ops")
@@ -240,7 +239,7 @@ void BPF_PROG(dctcp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 	tcp_reno_cong_avoid(sk, ack, acked);
 }
 
-/* A reduction that proves unfounded is taken back. */
+/* Undoes a spurious reduction. */
 SEC("struct_ops")
 __u32 BPF_PROG(dctcp_undo_cwnd, struct sock *sk)
 {
@@ -258,7 +257,7 @@ struct tcp_congestion_ops weir_dctcp = {
 	.cwnd_event = (void *)dctcp_cwnd_event,
 	.cong_avoid = (void *)dctcp_cong_avoid,
 	.undo_cwnd = (void *)dctcp_undo_cwnd,
-	.name = "weir_dctcp", /* unless another is set when it is loaded, as the flags are */
+	.name = "weir_dctcp", /* Go may replace the name, and sets the flags, at load time */
 };
 
 const struct cc_event *dctcp_unused_event __attribute__((unused)); /* keeps the type for Go */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A connection's history of round-trip times, and the queueing delay that follows from it. */
+/* RTT history of a connection, and its queueing delay. */
 #ifndef WEIR_CC_DELAYS_H
 #define WEIR_CC_DELAYS_H
 
 #define UNKNOWN 0xffffffff /* us: no sample yet */
 
 struct ledbat_delays {
-	__u32 base[LEDBAT_MINUTES]; /* us: least round-trip time of each minute, the current one first */
-	__u32 recent[4];            /* us: the last round-trip times, the latest first */
-	__u32 minute;               /* tick at which the current minute began */
+	__u32 base[LEDBAT_MINUTES]; /* us: min. RTT of each minute, the current one first */
+	__u32 recent[4];            /* us: the last RTT samples, the latest first */
+	__u32 minute;               /* tick: start of the current minute */
 };
 
 static __always_inline __u32 ticks(void)
@@ -16,12 +16,12 @@ static __always_inline __u32 ticks(void)
 	return bpf_ktime_get_ns() >> LEDBAT_TICK_SHIFT;
 }
 
-static __always_inline __u32 ticks_of(__u32 us)
+static __always_inline __u32 us_to_ticks(__u32 us)
 {
 	return (__u64)us * 1000 >> LEDBAT_TICK_SHIFT;
 }
 
-static __always_inline void begin_delays(struct ledbat_delays *d, __u32 now)
+static __always_inline void init_delays(struct ledbat_delays *d, __u32 now)
 {
 #pragma unroll
 	for (int i = 0; i < LEDBAT_MINUTES; i++)
@@ -52,7 +52,7 @@ static __always_inline __u32 base_of(const struct ledbat_delays *d)
 	return least;
 }
 
-/* The queueing delay, in us. */
+/* Returns the queueing delay in us. */
 static __always_inline __u32 delay_of(const struct ledbat_delays *d, __u32 base)
 {
 	__u32 least = UNKNOWN;
@@ -63,7 +63,7 @@ static __always_inline __u32 delay_of(const struct ledbat_delays *d, __u32 base)
 	return least == UNKNOWN || least < base ? 0 : least - base;
 }
 
-static __always_inline void next_minute(struct ledbat_delays *d, __u32 now)
+static __always_inline void rotate_minutes(struct ledbat_delays *d, __u32 now)
 {
 	if (now - d->minute < LEDBAT_MINUTE)
 		return;
@@ -74,8 +74,8 @@ static __always_inline void next_minute(struct ledbat_delays *d, __u32 now)
 	d->base[0] = UNKNOWN;
 }
 
-/* 1 / GAIN. */
-static __always_inline __u32 divisor_of(__u32 target, __u32 base)
+/* Returns 1 / GAIN. */
+static __always_inline __u32 gain_divisor(__u32 target, __u32 base)
 {
 	__u32 twice = 2 * target;
 

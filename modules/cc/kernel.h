@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few fields of the kernel's TCP structures that the programs use. CO-RE finds them on the
- * running kernel by name, so neither their order nor what is left out matters.
+ * The fields of the kernel's TCP structures that the programs use. CO-RE finds them by name on the
+ * running kernel, so their order and omitted fields do not matter.
  */
 #ifndef WEIR_CC_KERNEL_H
 #define WEIR_CC_KERNEL_H
@@ -13,7 +13,7 @@
 enum { TCP_SYN_RECV = 3, TCP_CLOSE = 7, TCP_LISTEN = 10 };
 
 /* Bits of tcp_sock.ecn_flags. */
-#define ECN_NEGOTIATED 0x11 /* as in RFC 3168, or as accurate ECN (Linux 6.18) */
+#define ECN_NEGOTIATED 0x11 /* RFC 3168, or accurate ECN (Linux 6.18) */
 #define ECN_ECHO       0x04 /* set ECE in every acknowledgment */
 
 struct sock_common {
@@ -32,8 +32,8 @@ struct dst_entry {
 
 struct sock {
 	struct sock_common __sk_common;
-	struct dst_entry *sk_dst_cache; /* where packets go now; none before the first, and while that is looked up anew */
-	unsigned long sk_pacing_rate; /* octets a second */
+	struct dst_entry *sk_dst_cache; /* cached route; 0 before the first packet and during a lookup */
+	unsigned long sk_pacing_rate; /* bytes/s */
 	__u32 sk_pacing_status;
 } KERNEL;
 
@@ -46,12 +46,12 @@ struct inet_connection_sock {
 	__u8 icsk_ca_setsockopt : 1;
 	struct {
 		__u8 pending;
-		__u32 lrcvtime; /* jiffy at which data came last */
+		__u32 lrcvtime; /* jiffies at the last received data */
 	} icsk_ack;
 	__u64 icsk_ca_priv[13];
 } KERNEL;
 
-/* What the options of a connection, and of the segment that came last, have said. */
+/* TCP options of the connection and of the last segment. */
 struct tcp_options_received {
 	__u32 rcv_tsval;
 	__u32 rcv_tsecr; /* without the connection's offset */
@@ -67,34 +67,34 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	struct tcp_options_received rx_opt;
 	struct rb_root out_of_order_queue;
-	__u32 rcv_wnd;      /* octets: what was advertised with the last acknowledgment */
-	__u32 window_clamp; /* octets: the most that is advertised */
-	__u16 advmss;       /* octets */
-	__u8 tcp_usec_ts : 1; /* timestamps are of microseconds (Linux 6.7) */
+	__u32 rcv_wnd;      /* bytes: last advertised window */
+	__u32 window_clamp; /* bytes: max. advertised window */
+	__u16 advmss;       /* bytes */
+	__u8 tcp_usec_ts : 1; /* timestamps in microseconds (Linux 6.7) */
 	__u32 snd_una;
 	__u32 snd_nxt;
 	__u32 rcv_nxt;
-	__u32 rcv_wup; /* rcv_nxt when the last acknowledgment was sent */
+	__u32 rcv_wup; /* rcv_nxt at the last acknowledgment */
 	__u32 snd_cwnd;
 	__u32 snd_ssthresh;
 	__u64 bytes_acked;
 	__u8 ecn_flags;
 	__u8 is_cwnd_limited : 1;
 	__u32 snd_cwnd_clamp;
-	__u32 max_packets_out; /* most segments in flight of late */
-	__u32 delivered;       /* segments acknowledged or selectively acknowledged so far, with those sent again */
-	__u32 lost;            /* segments that were taken for lost so far */
+	__u32 max_packets_out; /* max. segments in flight in the last window */
+	__u32 delivered;       /* segments acknowledged so far, also selectively, retransmissions included */
+	__u32 lost;            /* segments considered lost so far */
 	__u32 srtt_us;         /* smoothed round-trip time, 1/8 us */
 	__u32 mss_cache;
-	__u32 packets_out;      /* segments that are sent and not acknowledged */
-	__u32 rate_delivered;   /* segments that were delivered in rate_interval_us */
+	__u32 packets_out;      /* unacknowledged segments */
+	__u32 rate_delivered;   /* segments delivered in rate_interval_us */
 	__u32 rate_interval_us;
 } KERNEL;
 
-/* What one acknowledgment tells of the round trip. */
+/* The RTT sample of one acknowledgment. */
 struct ack_sample {
 	__u32 pkts_acked;
-	__s32 rtt_us; /* -1 if there is none */
+	__s32 rtt_us; /* -1 without one */
 } KERNEL;
 
 enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };

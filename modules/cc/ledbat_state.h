@@ -5,21 +5,21 @@
 
 #include "delays.h"
 
-/* The state of one connection, in its 104 octets of private memory. */
+/* The state of one connection, in its 104 bytes of private memory. */
 struct ledbat {
 	struct ledbat_delays delays;
-	__u32 until;                /* tick at which the next slowdown begins, or its two round trips end */
-	__u32 began;                /* tick at which the last slowdown began */
+	__u32 until;                /* tick: start of the next slowdown, or end of its two round trips */
+	__u32 began;                /* tick: start of the last slowdown */
 	__u32 saved;                /* segments: the window before it */
-	__u32 part;                 /* of LEDBAT_ONE: what the window has beyond whole segments */
-	__u32 delivered;            /* tcp_sock.delivered when last looked at */
-	__u32 round;                /* delivered when the current round ends */
-	__u32 lost;                 /* tcp_sock.lost when it began */
+	__u32 part;                 /* in units of LEDBAT_ONE: fraction of the window */
+	__u32 delivered;            /* tcp_sock.delivered at the last update */
+	__u32 round;                /* value of delivered at the end of the round */
+	__u32 lost;                 /* tcp_sock.lost at its start */
 	__u32 prior_cwnd;           /* segments: before the last reduction */
-	__u32 hold;                 /* delivered, until which delays are those of a larger window */
+	__u32 hold;                 /* value of delivered up to which delays belong to a larger window */
 	__u8 phase;
-	__u8 seen;   /* a queue of a quarter of the target was seen since the last slowdown */
-	__u8 before; /* and since the one before that, up to it */
+	__u8 seen;   /* delay reached TARGET/4 since the last slowdown */
+	__u8 before; /* seen, at the start of the last slowdown */
 };
 
 static __always_inline struct ledbat *state_of(struct sock *sk)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Steers the windows that receiving connections advertise, by rLEDBAT (rledbat.h).
+ * Applies rLEDBAT (rledbat.h) to the receive windows of connections.
  *
- * All of it happens when an acknowledgment is about to be written, under the socket's lock: the
- * kernel then asks how much room for options it takes (BPF_SOCK_OPS_HDR_OPT_LEN_CB), and fills in
- * the window afterwards. What has come meanwhile is in the connection's own fields, so no packet
- * need be seen. A callback for incoming segments would miss most of them: the kernel's header
- * prediction passes it by.
+ * Each update runs under the socket's lock when the kernel computes the option length of a segment
+ * (BPF_SOCK_OPS_HDR_OPT_LEN_CB), before it fills in the window. The socket's fields describe the
+ * received data, so no program reads packets. The callback for received segments would miss most
+ * of them, because header prediction bypasses it.
  *
- *     TCP_WINDOW_CLAMP   is the bound of what is advertised, and what the kernel's tuning of the
- *                        receive buffer raises, so it is looked at each time
- *     BPF_SOCK_OPS_RWND_INIT   keeps the first window, in the SYN, to what slow start begins with
+ *     TCP_WINDOW_CLAMP         max. advertised window. Receive buffer tuning raises it, so each
+ *                              update reads it.
+ *     BPF_SOCK_OPS_RWND_INIT   limits the first window, in the SYN, to the start of slow start
  */
 #ifndef WEIR_CC_RECEIVE_H
 #define WEIR_CC_RECEIVE_H
@@ -24,13 +23,13 @@
 
 struct receive_socket {
 	struct rledbat control;
-	__u32 echoed; /* timestamp of ours that came back last */
-	__u32 own;    /* octets: the bound of others, as the kernel's tuning */
-	__u32 bound;  /* octets: what was set last; 0 for nothing */
-	__u32 scope;  /* whose connection it is */
+	__u32 echoed; /* last echoed timestamp */
+	__u32 own;    /* bytes: clamp set by the kernel or the application */
+	__u32 bound;  /* bytes: last clamp of this program; 0 for none */
+	__u32 scope;  /* number of the scope */
 };
 
-/* Connections whose windows are steered. */
+/* Connections with rLEDBAT. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -39,11 +38,11 @@ struct {
 } receive_sockets SEC(".maps");
 
 /*
- * The round trip that the segment which came last tells of, in us; 0 for none. The kernel has taken
- * the connection's offset from the echo already. Timestamps are of milliseconds, and of the time
- * from which their millisecond began, so a round trip seems longer by one at most.
+ * Returns the RTT sample of the last segment in us; 0 without one. The kernel has already
+ * subtracted the connection's offset from the echo. Timestamps have a resolution of 1 ms and are
+ * rounded down, so a sample is at most 1 ms too long.
  */
-static __always_inline __u32 round_trip(struct tcp_sock *tp, struct receive_socket *r)
+static __always_inline __u32 sample_rtt(struct tcp_sock *tp, struct receive_socket *r)
 {
 	__u32 echo = tp->rx_opt.rcv_tsecr, jiffies = bpf_jiffies64();
 	__u64 us = bpf_ktime_get_ns() / 1000;
@@ -51,7 +50,7 @@ static __always_inline __u32 round_trip(struct tcp_sock *tp, struct receive_sock
 	if (!BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp) || !echo || (__s32)(echo - r->echoed) <= 0)
 		return 0;
 	r->echoed = echo;
-	/* It came before: an application that reads late is no queue of the network. */
+	/* An earlier segment: a late read by the application is no queue of the network. */
 	if (tp->inet_conn.icsk_ack.lrcvtime != jiffies)
 		return 0;
 	if (bpf_core_field_exists(tp->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
@@ -61,12 +60,13 @@ static __always_inline __u32 round_trip(struct tcp_sock *tp, struct receive_sock
 }
 
 /*
- * Bounds the window. A bound that somebody else has set above ours is theirs, and kept; below ours
- * it is left alone.
+ * Sets the window clamp. A clamp above ours belongs to the kernel or the application, and is stored
+ * for restore_window_clamp; a clamp below ours stays.
  */
-static __always_inline void bound_window(struct bpf_sock_ops *ops, struct tcp_sock *tp, struct receive_socket *r)
+static __always_inline void set_window_clamp(struct bpf_sock_ops *ops, struct tcp_sock *tp,
+				struct receive_socket *r)
 {
-	__u32 current = tp->window_clamp, value = rledbat_octets(r->control.window);
+	__u32 current = tp->window_clamp, value = rledbat_bytes(r->control.window);
 
 	if (!r->bound || current > r->bound)
 		r->own = current > r->own ? current : r->own;
@@ -75,11 +75,11 @@ static __always_inline void bound_window(struct bpf_sock_ops *ops, struct tcp_so
 	if (value == current || (r->bound && current < r->bound && value > current))
 		return;
 	if (!bpf_setsockopt(ops, IPPROTO_TCP, TCP_WINDOW_CLAMP, &value, sizeof(value)))
-		r->bound = tp->window_clamp; /* the kernel has a least one */
+		r->bound = tp->window_clamp; /* the kernel enforces a minimum */
 }
 
-/* Gives a window back the bound that it had. What others have set since is theirs. */
-static __always_inline void free_window(void *ctx, struct tcp_sock *tp, struct receive_socket *r)
+/* Restores the former clamp unless another clamp was set meanwhile. */
+static __always_inline void restore_window_clamp(void *ctx, struct tcp_sock *tp, struct receive_socket *r)
 {
 	__u32 own = r->own;
 
@@ -89,19 +89,19 @@ static __always_inline void free_window(void *ctx, struct tcp_sock *tp, struct r
 	r->bound = 0;
 }
 
-static __always_inline void count_receive(struct cc_scope_counts *counts, const struct rledbat *r, int done)
+static __always_inline void count_step(struct cc_scope_counts *counts, const struct rledbat *r, int done)
 {
 	if (done & RLEDBAT_SLOWED)
 		counts->slowdowns++;
 	if (done & RLEDBAT_REDUCED)
 		counts->reductions++;
 	counts->steps++;
-	counts->window += rledbat_octets(r->window);
+	counts->window += rledbat_bytes(r->window);
 	counts->delay += delay_of(&r->delays, base_of(&r->delays));
 }
 
-/* An acknowledgment, or another segment, is about to be written. */
-static __always_inline void receive_written(struct bpf_sock_ops *ops)
+/* Updates the window before any segment is written. */
+static __always_inline void update_window(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
@@ -115,24 +115,24 @@ static __always_inline void receive_written(struct bpf_sock_ops *ops)
 	if (!scope || !counts)
 		return;
 	if (!scope->receive.target) { /* the scope has ended */
-		free_window(ops, tp, r);
+		restore_window_clamp(ops, tp, r);
 		return;
 	}
 	struct rledbat_ack ack = {
-		.now = ticks(), .rtt = round_trip(tp, r), .next = tp->rcv_nxt, .edge = tp->rcv_wup + tp->rcv_wnd, .mss = tp->advmss,
+		.now = ticks(), .rtt = sample_rtt(tp, r), .next = tp->rcv_nxt, .edge = tp->rcv_wup + tp->rcv_wnd, .mss = tp->advmss,
 		.tsval = tp->rx_opt.rcv_tsval, .hole = tp->out_of_order_queue.rb_node != 0,
 	};
-	/* Nothing has come: it is a segment with data of ours. */
+	/* Nothing was received: the segment carries only data of ours. */
 	if (ack.next == r->control.next && ack.hole == r->control.hole && !ack.rtt && r->bound)
 		return;
-	int done = rledbat_step(&r->control, &ack, &scope->receive);
+	int done = rledbat_update(&r->control, &ack, &scope->receive);
 
-	bound_window(ops, tp, r);
-	count_receive(counts, &r->control, done);
+	set_window_clamp(ops, tp, r);
+	count_step(counts, &r->control, done);
 }
 
-/* Both ends are on this host, where there is no queue to yield in. */
-static __always_inline int stays_here(struct tcp_sock *tp)
+/* Reports whether both ends are on this host, where no queue is shared. */
+static __always_inline int is_loopback(struct tcp_sock *tp)
 {
 	struct dst_entry *to = tp->inet_conn.icsk_inet.sk.sk_dst_cache;
 	struct net_device *device = to ? to->dev : 0;
@@ -140,13 +140,14 @@ static __always_inline int stays_here(struct tcp_sock *tp)
 	return device && device->ifindex == LOOPBACK;
 }
 
-/* Begins to steer a connection that is complete. */
-static __always_inline void receive_begin(struct bpf_sock_ops *ops, struct tcp_sock *tp, __u32 scope, struct cc_scope_counts *counts, int shadow)
+/* Starts rLEDBAT on an established connection. */
+static __always_inline void begin_receive(struct bpf_sock_ops *ops, struct tcp_sock *tp, __u32 scope,
+				struct cc_scope_counts *counts, int shadow)
 {
 	struct bpf_sock *sk = ops->sk;
 	struct receive_socket *r;
 
-	if (stays_here(tp))
+	if (is_loopback(tp))
 		return;
 	if (!BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok)) {
 		counts->no_timestamps++;
@@ -161,18 +162,18 @@ static __always_inline void receive_begin(struct bpf_sock_ops *ops, struct tcp_s
 	__builtin_memset(r, 0, sizeof(*r));
 	r->scope = scope;
 	r->echoed = tp->rx_opt.rcv_tsecr;
-	rledbat_begin(&r->control, ticks(), tp->rcv_nxt, tp->advmss);
+	rledbat_init(&r->control, ticks(), tp->rcv_nxt, tp->advmss);
 	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
-/* Stands in for the kernel's: the verifier knows the types of these pointers. */
+/* Replaces the kernel's type; the verifier knows the types of these pointers. */
 struct bpf_iter__tcp {
 	void *meta;
 	void *sk_common;
 	__u64 uid;
 };
 
-/* Frees the windows of a network namespace's connections, once nothing steers them any more. */
+/* Restores the windows of a network namespace's connections after the policy ends. */
 SEC("iter/tcp")
 int receive_free(struct bpf_iter__tcp *ctx)
 {
@@ -181,7 +182,7 @@ int receive_free(struct bpf_iter__tcp *ctx)
 	struct receive_socket *r = tp ? bpf_sk_storage_get(&receive_sockets, tp, 0, 0) : 0;
 
 	if (r && r->control.phase)
-		free_window(tp, tp, r);
+		restore_window_clamp(tp, tp, r);
 	return 0;
 }
 

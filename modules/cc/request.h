@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The scopes of a connection request that has come in. It is no socket yet, and no helper leads
- * from it to the listener whose cgroup, user and mark it will have; the kernel's context does
- * (Linux 6.2). By which interface the answer will leave is not known.
+ * Finds the scopes of a received connection request. A request has no socket yet; the connection
+ * will inherit cgroup, user and mark of the listener. No helper returns the listener; the kernel's
+ * context contains it (Linux 6.2). The interface of the reply is unknown.
  */
 #ifndef WEIR_CC_REQUEST_H
 #define WEIR_CC_REQUEST_H
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct sock_common___request {
-	struct sock___match *skc_listener; /* in a union: only a request has it */
+	struct sock___match *skc_listener; /* in a union: valid for requests only */
 };
 
 struct sock___request {
@@ -32,12 +32,12 @@ static __always_inline struct sock___match *listener_of(struct bpf_sock_ops *ops
 	if (!bpf_cast_to_kern_ctx || !bpf_rdonly_cast)
 		return 0;
 	kernel = bpf_cast_to_kern_ctx(ops);
-	/* As a number, because to the verifier the union is its first member. */
+	/* As a number: the verifier types the union by its first member. */
 	listener = *(__u64 *)&kernel->sk->__sk_common.skc_listener;
 	return listener ? bpf_rdonly_cast((void *)listener, bpf_core_type_id_kernel(struct sock)) : 0;
 }
 
-/* Adds the scopes that the connection will have. Global, to be verified once. */
+/* Adds the scopes of the future connection. Global, so that it is verified once. */
 __attribute__((noinline)) int match_request(struct bpf_sock_ops *ops, __u32 kinds, struct match_scopes *found)
 {
 	struct sock___match *listener = listener_of(ops);

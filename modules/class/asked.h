@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Answers in the class in which they are asked for: what comes in at a device is remembered by flow
- * where its DSCP may be asked for, and answered with it from the first packet on, whatever the
- * server knows of it.
+ * class: as-asked. Replies get the DSCP of the requests: a flow table stores the DSCP of received
+ * packets if the scope accepts it, and packets that leave in the opposite direction get it from the
+ * first reply on. The server application takes no part.
  *
- *   comes in               known               becomes
- *   may be asked for       no                  an entry with its DSCP
- *   may be asked for       yes                 the entry has its DSCP
- *   any other              no                  nothing: no entry for best effort
- *   any other              yes                 the entry has ASKED_NONE
+ *   received DSCP    flow known    action
+ *   accepted         no            add an entry with the DSCP
+ *   accepted         yes           store the DSCP
+ *   other            no            none: best effort has no entry
+ *   other            yes           store ASKED_NONE
  *
- * The table has a fixed size and forgets the flow that was silent longest, which is asked for again
- * by its next packet. A fragment but the first has no ports, and keeps the DSCP that it has.
+ * The table has a fixed size and evicts the least recently used flow; the next request adds it
+ * again. Fragments other than the first have no ports and keep their DSCP.
  *
  * Include it after packet.h and bpf/upper_layer.h.
  */
@@ -19,18 +19,18 @@
 #define WEIR_CLASS_ASKED_H
 
 #define ASKED_NONE CLASS_DSCPS
-#define ASKED_OFFSET 0x1fff /* of a fragment, in IPv4's header */
+#define ASKED_OFFSET 0x1fff /* mask of the fragment offset in the IPv4 header */
 
-/* A flow, as this host sees it. */
+/* A flow, from this host's side. */
 struct asked_flow {
 	__u32 here[4]; /* IPv4 as IPv4-mapped IPv6, all in network byte order */
 	__u32 there[4];
-	__u16 here_port; /* 0 of protocols without ports */
+	__u16 here_port; /* 0 for protocols without ports */
 	__u16 there_port;
 	__u32 protocol;
 };
 
-/* Flow to the DSCP with which the other end came last. */
+/* Flow to the DSCP of the last packet received. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1);
@@ -38,8 +38,8 @@ struct {
 	__type(value, __u32);
 } class_flows SEC(".maps");
 
-/* Finds the protocol behind extension headers and where its ports are; 0 in a fragment without. */
-static __always_inline int asked_behind(struct __sk_buff *skb, __u32 *protocol, __u32 *at)
+/* Skips IPv6 extension headers; 0 for a fragment without ports. */
+static __always_inline int find_upper_layer(struct __sk_buff *skb, __u32 *protocol, __u32 *at)
 {
 	struct upper_layer upper = upper_layer_of(*protocol);
 
@@ -49,8 +49,8 @@ static __always_inline int asked_behind(struct __sk_buff *skb, __u32 *protocol, 
 	return !upper.later;
 }
 
-/* Reads a packet's protocol and ports; 0 for a fragment without. */
-static __always_inline int asked_ports(struct __sk_buff *skb, const struct packet *p, __u32 *protocol, __u16 port[2])
+/* Reads protocol and ports; 0 for a fragment without ports. */
+static __always_inline int parse_ports(struct __sk_buff *skb, const struct packet *p, __u32 *protocol, __u16 port[2])
 {
 	__u32 at = 40;
 
@@ -60,7 +60,7 @@ static __always_inline int asked_ports(struct __sk_buff *skb, const struct packe
 		at = (p->ip.octet[0] & 15) * 4;
 		if (p->ip.half[3] & bpf_htons(ASKED_OFFSET))
 			return 0;
-	} else if (*protocol != 6 && *protocol != 17 && extension_is(*protocol) && !asked_behind(skb, protocol, &at)) {
+	} else if (*protocol != 6 && *protocol != 17 && extension_is(*protocol) && !find_upper_layer(skb, protocol, &at)) {
 		return 0;
 	}
 	switch (*protocol) {
@@ -74,16 +74,16 @@ static __always_inline int asked_ports(struct __sk_buff *skb, const struct packe
 	return 1;
 }
 
-/* The DSCP that a packet that leaves is asked for with; ASKED_NONE if none of those that may be. */
-static __always_inline __u32 asked_dscp(struct __sk_buff *skb, const struct packet *p, __u64 may)
+/* Returns the requested DSCP of a packet that leaves; ASKED_NONE if may does not contain it. */
+static __always_inline __u32 lookup_requested_dscp(struct __sk_buff *skb, const struct packet *p, __u64 may)
 {
 	struct asked_flow flow = {};
 	struct match_prefix to, from;
 	__u16 port[2] = {};
 	__u32 *known;
 
-	addresses(p, &to, &from);
-	if (!asked_ports(skb, p, &flow.protocol, port))
+	load_addresses(p, &to, &from);
+	if (!parse_ports(skb, p, &flow.protocol, port))
 		return ASKED_NONE;
 	__builtin_memcpy(flow.here, from.address, sizeof(flow.here));
 	__builtin_memcpy(flow.there, to.address, sizeof(flow.there));
@@ -95,8 +95,8 @@ static __always_inline __u32 asked_dscp(struct __sk_buff *skb, const struct pack
 	return *known;
 }
 
-/* Remembers with which DSCP a packet came. */
-static __always_inline void asked_remember(struct __sk_buff *skb, __u64 may)
+/* Stores the DSCP of a received packet. */
+static __always_inline void record_requested_dscp(struct __sk_buff *skb, __u64 may)
 {
 	struct asked_flow flow = {};
 	struct match_prefix to, from;
@@ -104,7 +104,7 @@ static __always_inline void asked_remember(struct __sk_buff *skb, __u64 may)
 	__u16 port[2] = {};
 	__u32 *known, dscp;
 
-	if (!read(skb, &p, &to, &from) || !asked_ports(skb, &p, &flow.protocol, port))
+	if (!parse_packet(skb, &p, &to, &from) || !parse_ports(skb, &p, &flow.protocol, port))
 		return;
 	__builtin_memcpy(flow.here, to.address, sizeof(flow.here));
 	__builtin_memcpy(flow.there, from.address, sizeof(flow.there));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The IP header of a packet at a device's hook: what is read of it, and its DSCP written, with
- * IPv4's checksum corrected by the difference (RFC 1624). ECN's two bits are the caller's to keep.
+ * Reads the IP header of a packet at a device's hook, and writes its DSCP. The IPv4 checksum is
+ * updated incrementally (RFC 1624). The caller preserves the two ECN bits.
  */
 #ifndef WEIR_CLASS_HEADER_H
 #define WEIR_CLASS_HEADER_H
 
-#define CHECKSUM 10 /* octet of IPv4's header */
+#define CHECKSUM 10 /* byte offset in the IPv4 header */
 
-/* The part of an IP header that is looked at. */
+/* The first bytes of an IP header. */
 union header {
 	__u8 octet[40];
 	__u16 half[20];
@@ -16,16 +16,16 @@ union header {
 	__u64 pair[5];
 };
 
-/* A packet, as its header says. */
+/* A parsed packet. */
 struct packet {
 	union header ip;
 	__u32 version;
-	__u32 octets;
-	__u8 tos; /* IPv4's type of service, IPv6's traffic class: DSCP and ECN */
+	__u32 octets; /* bytes from the IP header on */
+	__u8 tos;     /* IPv4 type of service or IPv6 traffic class: DSCP and ECN */
 };
 
-/* Writes the code point into IPv4's octet of type of service; 0 if it could. */
-static __always_inline int write4(struct __sk_buff *skb, __u32 at, const union header *ip, __u8 tos)
+/* Writes the IPv4 type of service; 0 on success. */
+static __always_inline int write_tos_ipv4(struct __sk_buff *skb, __u32 at, const union header *ip, __u8 tos)
 {
 	__u16 old = bpf_htons((__u16)ip->octet[0] << 8 | ip->octet[1]), new = bpf_htons((__u16)ip->octet[0] << 8 | tos);
 
@@ -34,16 +34,16 @@ static __always_inline int write4(struct __sk_buff *skb, __u32 at, const union h
 	return bpf_skb_store_bytes(skb, at + 1, &tos, sizeof(tos), 0) != 0;
 }
 
-/* Writes it into IPv6's traffic class, which lies in two octets. */
-static __always_inline int write6(struct __sk_buff *skb, __u32 at, const union header *ip, __u8 tos)
+/* Writes the IPv6 traffic class, which spans two bytes; 0 on success. */
+static __always_inline int write_tos_ipv6(struct __sk_buff *skb, __u32 at, const union header *ip, __u8 tos)
 {
 	__u8 first[2] = {0x60 | tos >> 4, (__u8)(tos << 4) | (ip->octet[1] & 0x0f)};
 
 	return bpf_skb_store_bytes(skb, at, first, sizeof(first), BPF_F_RECOMPUTE_CSUM) != 0;
 }
 
-/* Reads what the header says of a packet whose first 20 octets are there; 0 if it is not IP. */
-static __always_inline int parse(struct __sk_buff *skb, struct packet *p, __u32 at, enum bpf_hdr_start_off from)
+/* Parses a packet with its first 20 bytes in p->ip; 0 if it is not IP. */
+static __always_inline int parse_ip(struct __sk_buff *skb, struct packet *p, __u32 at, enum bpf_hdr_start_off from)
 {
 	union header *ip = &p->ip;
 
@@ -60,10 +60,10 @@ static __always_inline int parse(struct __sk_buff *skb, struct packet *p, __u32 
 	return 1;
 }
 
-/* Writes the code point of a packet whose header begins there; 0 if it could. */
-static __always_inline int write_at(struct __sk_buff *skb, const struct packet *p, __u32 at, __u8 tos)
+/* Writes the type of service of a packet with its IP header at offset at; 0 on success. */
+static __always_inline int write_tos_at(struct __sk_buff *skb, const struct packet *p, __u32 at, __u8 tos)
 {
-	return p->version == 4 ? write4(skb, at, &p->ip, tos) : write6(skb, at, &p->ip, tos);
+	return p->version == 4 ? write_tos_ipv4(skb, at, &p->ip, tos) : write_tos_ipv6(skb, at, &p->ip, tos);
 }
 
 #endif

@@ -2,16 +2,14 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Marks packets that leave by a device with the differentiated services code point (DSCP, RFC 2474)
- * of the scope that decides (bpf/match_decide.h), at the device's egress before its qdiscs: whoever
- * sends needs neither know nor permit it, and forwarded packets are marked as well. ECN's two bits
- * stay, and IPv4's checksum is corrected by the difference (RFC 1624).
+ * Marks packets at the egress of devices, before the qdiscs, with the DSCP (RFC 2474) of the scope
+ * selected by bpf/match_decide.h. Applications take no part, and forwarded packets are marked too.
+ * The two ECN bits stay; the IPv4 checksum is updated incrementally (RFC 1624).
  *
- * A packet that has no socket here is forwarded: the prefix that it comes from tells its scope
- * where the one that it goes to does not.
+ * A packet without a local socket is forwarded: if no scope matches its destination prefix, its
+ * source prefix selects the scope.
  *
- * A scope that answers as it is asked (asked.h) gives the DSCP with which the flow's other end came
- * last, and nothing where that was none that may be asked for.
+ * An as-asked scope (asked.h) marks replies with the DSCP of the requests, if it accepts that DSCP.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -35,7 +33,7 @@ struct {
 	__type(value, struct class_settings);
 } class_current SEC(".maps");
 
-/* Scope to its class; its size is set when it is loaded. */
+/* Scope to class; sized at load time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -43,7 +41,7 @@ struct {
 	__type(value, struct class_scope);
 } class_scopes SEC(".maps");
 
-/* Scope to what was done. */
+/* Scope to counters. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -53,8 +51,8 @@ struct {
 
 #include "asked.h"
 
-/* Gives a packet its scope's DSCP, as far as that is in force, and counts it. */
-static __always_inline void give(struct __sk_buff *skb, const struct packet *p, const struct match_scopes *found, __u32 at,
+/* Marks a packet with its scope's DSCP, except in shadow, and counts it. */
+static __always_inline void apply_class(struct __sk_buff *skb, const struct packet *p, const struct match_scopes *found, __u32 at,
 				 const struct class_settings *settings)
 {
 	__u32 number = found->scope[at & (MATCH_SCOPES - 1)];
@@ -64,7 +62,7 @@ static __always_inline void give(struct __sk_buff *skb, const struct packet *p, 
 
 	if (!order || !scope || !counts)
 		return;
-	__u32 dscp = scope->asked ? asked_dscp(skb, p, scope->asked) : scope->dscp;
+	__u32 dscp = scope->asked ? lookup_requested_dscp(skb, p, scope->asked) : scope->dscp;
 	int shadow = order->flags & MATCH_ORDER_SHADOW;
 
 	counts->packets++;
@@ -77,20 +75,20 @@ static __always_inline void give(struct __sk_buff *skb, const struct packet *p, 
 		skb->priority = priority - 1;
 	if (tos == p->tos)
 		return;
-	if (shadow || !write(skb, p, tos))
+	if (shadow || !write_tos(skb, p, tos))
 		counts->marked++;
 	else
 		counts->failed++;
 }
 
-static __always_inline void mark(struct __sk_buff *skb, const struct class_settings *settings)
+static __always_inline void mark_packet(struct __sk_buff *skb, const struct class_settings *settings)
 {
 	struct match_scopes found = {};
 	struct match_prefix to, from;
 	struct packet p = {};
 	__u32 at, real, kinds = settings->kinds;
 
-	if (!read(skb, &p, &to, &from))
+	if (!parse_packet(skb, &p, &to, &from))
 		return;
 	match_own(skb, kinds, &found);
 	match_path(skb, &to, kinds, &found);
@@ -100,9 +98,9 @@ static __always_inline void mark(struct __sk_buff *skb, const struct class_setti
 	if (at >= MATCH_NONE)
 		return;
 	real = match_decides(&found, 0);
-	give(skb, &p, &found, at, settings);
+	apply_class(skb, &p, &found, at, settings);
 	if (real < MATCH_NONE && real != at)
-		give(skb, &p, &found, real, settings);
+		apply_class(skb, &p, &found, real, settings);
 }
 
 SEC("tc")
@@ -112,7 +110,7 @@ int class_mark(struct __sk_buff *skb)
 	struct class_settings *settings = bpf_map_lookup_elem(&class_current, &zero);
 
 	if (settings && settings->kinds)
-		mark(skb, settings);
+		mark_packet(skb, settings);
 	return TC_ACT_UNSPEC;
 }
 
@@ -123,6 +121,6 @@ int class_ask(struct __sk_buff *skb)
 	struct class_settings *settings = bpf_map_lookup_elem(&class_current, &zero);
 
 	if (settings && settings->asked)
-		asked_remember(skb, settings->asked);
+		record_requested_dscp(skb, settings->asked);
 	return TC_ACT_UNSPEC;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A packet at the hook of any device: its header is found whatever is in front of it.
+ * A packet at the hook of any device, with any link-layer header.
  *
  * Include it after bpf/match.h.
  */
@@ -12,10 +12,10 @@
 #define MAPPED bpf_htonl(0xffff)
 
 /*
- * Where the network header begins: behind an Ethernet header, with VLAN tags or without, or at
- * once. Programs are told where it is to be read, and not where it is to be written.
+ * Returns the offset of the network header: after an Ethernet header with at most two VLAN tags,
+ * or 0. The kernel has helpers to read relative to the network header, but not to write.
  */
-static __always_inline int network_offset(struct __sk_buff *skb, const union header *ip)
+static __always_inline int find_network_header(struct __sk_buff *skb, const union header *ip)
 {
 	const __u32 offsets[] = {ETH_HLEN, 0, ETH_HLEN + 4, ETH_HLEN + 8};
 	__u64 there[2];
@@ -28,8 +28,8 @@ static __always_inline int network_offset(struct __sk_buff *skb, const union hea
 	return -1;
 }
 
-/* Both ends' addresses of a packet that was read. */
-static __always_inline void addresses(const struct packet *p, struct match_prefix *to, struct match_prefix *from)
+/* Copies the addresses of a parsed packet. */
+static __always_inline void load_addresses(const struct packet *p, struct match_prefix *to, struct match_prefix *from)
 {
 	const union header *ip = &p->ip;
 
@@ -48,25 +48,25 @@ static __always_inline void addresses(const struct packet *p, struct match_prefi
 	}
 }
 
-/* Reads the header and both ends' addresses; 0 for what is not IP. */
-static __always_inline int read(struct __sk_buff *skb, struct packet *p, struct match_prefix *to, struct match_prefix *from)
+/* Parses the header and both addresses; 0 if the packet is not IP. */
+static __always_inline int parse_packet(struct __sk_buff *skb, struct packet *p, struct match_prefix *to, struct match_prefix *from)
 {
 	if (bpf_skb_load_bytes_relative(skb, 0, &p->ip, 20, BPF_HDR_START_NET))
 		return 0;
-	if (!parse(skb, p, 0, BPF_HDR_START_NET))
+	if (!parse_ip(skb, p, 0, BPF_HDR_START_NET))
 		return 0;
-	addresses(p, to, from);
+	load_addresses(p, to, from);
 	return 1;
 }
 
-/* Writes the code point; 0 if it could. */
-static __always_inline int write(struct __sk_buff *skb, const struct packet *p, __u8 tos)
+/* Writes the type of service; 0 on success. */
+static __always_inline int write_tos(struct __sk_buff *skb, const struct packet *p, __u8 tos)
 {
-	int at = network_offset(skb, &p->ip);
+	int at = find_network_header(skb, &p->ip);
 
 	if (at < 0)
 		return 1;
-	return write_at(skb, p, at, tos);
+	return write_tos_at(skb, p, at, tos);
 }
 
 #endif

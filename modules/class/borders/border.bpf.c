@@ -2,16 +2,16 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Two networks that do not know the same code points (DSCP, RFC 2474) meet at a device:
+ * A border is a device between two networks with different code points (DSCP, RFC 2474).
  *
- *   comes in    translated: what the network beyond calls one class has this one's DSCP
- *               marked: the class of the longest prefix of its source or destination, if any
- *   leaves      translated the other way
+ *   ingress   marked with the class of the longest matching prefix of source or destination;
+ *             otherwise translated from the other network's DSCP to this network's
+ *   egress    translated in the opposite direction
  *
- * All other packets, and ECN's two bits of all, stay as they are. The programs are the ones nearest
- * to the wire, so that everything on this host sees this network's code points alone. IPv4 and
- * IPv6, behind VLAN tags in the packet or beside it; fragments and packets with options are told by
- * their addresses as all others. An IPv4 header whose checksum was wrong stays wrong by as much.
+ * All other packets, and the two ECN bits, stay unchanged. The programs are the nearest to the
+ * wire, so that all other programs of this host see this network's code points. IPv4 and IPv6, with
+ * VLAN tags in the packet or in its metadata; fragments and packets with options are matched by
+ * their addresses too. A wrong IPv4 checksum stays wrong by the same difference.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -24,12 +24,12 @@
 
 char border_license[] SEC("license") = "Dual BSD/GPL";
 
-#define MOST_TAGS 2
-#define LOOPBACK 1 /* its index: no border, and the device of packets of a test run */
+#define MAX_TAGS 2
+#define LOOPBACK 1 /* ifindex: not a border, and the device of BPF test runs */
 
-const volatile struct border_settings border_told;
+const volatile struct border_settings border_config;
 
-/* Prefix of either side to its class, longest match; its size is set when it is loaded. */
+/* Source or destination prefix to class, longest match; sized at load time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, 1);
@@ -38,7 +38,7 @@ struct {
 	__type(value, struct border_rule);
 } border_rules SEC(".maps");
 
-/* Direction to what was done. */
+/* Direction to counters. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, BORDER_DIRECTIONS);
@@ -46,17 +46,17 @@ struct {
 	__type(value, struct border_counts);
 } border_counters SEC(".maps");
 
-/* Where the IP header begins and of which version it is; -1 where there is none. */
-static __always_inline int locate(struct __sk_buff *skb, __u32 *version)
+/* Returns the offset of the IP header and sets its version; -1 without one. */
+static __always_inline int find_ip_header(struct __sk_buff *skb, __u32 *version)
 {
 	__u32 at = ETH_HLEN;
 	__be16 type;
 
 	*version = 0;
-	if (!border_told.header)
+	if (!border_config.header)
 		return 0;
 #pragma unroll
-	for (int i = 0; i <= MOST_TAGS; i++, at += 4) {
+	for (int i = 0; i <= MAX_TAGS; i++, at += 4) {
 		if (bpf_skb_load_bytes(skb, at - sizeof(type), &type, sizeof(type)))
 			return -1;
 		switch (type) {
@@ -75,20 +75,20 @@ static __always_inline int locate(struct __sk_buff *skb, __u32 *version)
 	return -1;
 }
 
-/* Reads a packet; its header's place, or -1 for what is not IP. */
-static __always_inline int read(struct __sk_buff *skb, struct packet *p)
+/* Parses a packet and returns the offset of its IP header; -1 if it is not IP. */
+static __always_inline int parse_packet(struct __sk_buff *skb, struct packet *p)
 {
 	__u32 version;
-	int at = locate(skb, &version);
+	int at = find_ip_header(skb, &version);
 
 	if (at < 0 || bpf_skb_load_bytes(skb, at, &p->ip, 20))
 		return -1;
 	if (version && p->ip.octet[0] >> 4 != version)
 		return -1;
-	return parse(skb, p, at, BPF_HDR_START_MAC) ? at : -1;
+	return parse_ip(skb, p, at, BPF_HDR_START_MAC) ? at : -1;
 }
 
-static __always_inline const struct border_rule *look_up(const struct packet *p, enum border_side side)
+static __always_inline const struct border_rule *lookup_prefix(const struct packet *p, enum border_side side)
 {
 	struct border_prefix key = {.side = side + p->version};
 	const union header *ip = &p->ip;
@@ -104,39 +104,39 @@ static __always_inline const struct border_rule *look_up(const struct packet *p,
 	return bpf_map_lookup_elem(&border_rules, &key);
 }
 
-/* The class of the longer prefix, the source's of two as long; BORDER_KEEP without one. */
-static __always_inline __u32 class_of(const struct packet *p)
+/* Returns the class of the longer prefix, the source's on a tie; BORDER_KEEP without one. */
+static __always_inline __u32 lookup_class(const struct packet *p)
 {
 	const struct border_rule *from, *to;
 
-	if (!border_told.rules)
+	if (!border_config.rules)
 		return BORDER_KEEP;
-	from = look_up(p, BORDER_FROM);
-	to = look_up(p, BORDER_TO);
+	from = lookup_prefix(p, BORDER_FROM);
+	to = lookup_prefix(p, BORDER_TO);
 	if (to && (!from || to->length > from->length))
 		from = to;
 	return from ? from->dscp : BORDER_KEEP;
 }
 
-static __always_inline void pass(struct __sk_buff *skb, enum border_direction direction)
+static __always_inline void translate_packet(struct __sk_buff *skb, enum border_direction direction)
 {
 	__u32 key = direction, dscp, given;
 	struct packet p = {};
-	struct border_counts nobody = {}, *counts = bpf_map_lookup_elem(&border_counters, &key);
-	int at = read(skb, &p);
+	struct border_counts discarded = {}, *counts = bpf_map_lookup_elem(&border_counters, &key);
+	int at = parse_packet(skb, &p);
 	__u64 *counter;
 
 	if (at < 0 || !counts)
 		return;
 	if (skb->ifindex == LOOPBACK)
-		counts = &nobody;
+		counts = &discarded;
 	counts->packets++;
 	counts->octets += p.octets;
 	dscp = p.tos >> 2;
-	given = border_told.translate[direction][dscp & (BORDER_DSCPS - 1)];
+	given = border_config.translate[direction][dscp & (BORDER_DSCPS - 1)];
 	counter = &counts->translated;
 	if (direction == BORDER_IN) {
-		__u32 class = class_of(&p);
+		__u32 class = lookup_class(&p);
 
 		if (class < BORDER_DSCPS) {
 			given = class;
@@ -145,7 +145,7 @@ static __always_inline void pass(struct __sk_buff *skb, enum border_direction di
 	}
 	if (given >= BORDER_DSCPS || given == dscp)
 		return;
-	if (!border_told.shadow && write_at(skb, &p, at, given << 2 | (p.tos & 3)))
+	if (!border_config.shadow && write_tos_at(skb, &p, at, given << 2 | (p.tos & 3)))
 		counter = &counts->failed;
 	(*counter)++;
 }
@@ -153,13 +153,13 @@ static __always_inline void pass(struct __sk_buff *skb, enum border_direction di
 SEC("tc")
 int border_in(struct __sk_buff *skb)
 {
-	pass(skb, BORDER_IN);
+	translate_packet(skb, BORDER_IN);
 	return TC_ACT_UNSPEC;
 }
 
 SEC("tc")
 int border_out(struct __sk_buff *skb)
 {
-	pass(skb, BORDER_OUT);
+	translate_packet(skb, BORDER_OUT);
 	return TC_ACT_UNSPEC;
 }

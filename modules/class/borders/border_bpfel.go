@@ -52,7 +52,7 @@ const (
 	borderMapBorderRules    = "border_rules"
 	borderProgBorderIn      = "border_in"
 	borderProgBorderOut     = "border_out"
-	borderVarBorderTold     = "border_told"
+	borderVarBorderConfig   = "border_config"
 )
 
 // loadBorder returns the embedded CollectionSpec for border.
@@ -113,7 +113,7 @@ type borderMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type borderVariableSpecs struct {
-	BorderTold *ebpf.VariableSpec `ebpf:"border_told"`
+	BorderConfig *ebpf.VariableSpec `ebpf:"border_config"`
 }
 
 // borderObjects contains all objects after they have been loaded into the kernel.
@@ -151,7 +151,7 @@ func (m *borderMaps) Close() error {
 //
 // It can be passed to loadBorderObjects or ebpf.CollectionSpec.LoadAndAssign.
 type borderVariables struct {
-	BorderTold *ebpf.Variable `ebpf:"border_told"`
+	BorderConfig *ebpf.Variable `ebpf:"border_config"`
 }
 
 // borderPrograms contains all programs after they have been loaded into the kernel.

@@ -40,7 +40,7 @@ func (t *Treatment) load(header int, counters *ebpf.Map) (*borderObjects, error)
 		settings.Rules = 1
 		spec.Maps[borderMapBorderRules].MaxEntries = uint32(n)
 	}
-	if err := spec.Variables[borderVarBorderTold].Set(settings); err != nil {
+	if err := spec.Variables[borderVarBorderConfig].Set(settings); err != nil {
 		return nil, fmt.Errorf("set border's programs: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {

@@ -2,17 +2,21 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Tells a link's qdisc in which class a packet waits: by the DSCP of its outermost IP header, or,
- * where that is best effort's, of the first one within a tunnel, whose maker may not have copied
- * it (RFC 2983), if that is of less than best effort: anybody can send what looks like a tunnel,
- * and only the outer header is marked by who may. IPv4 and IPv6, with VLAN tags beside the packet
- * or in it; tunnels are IP in IP, GRE, and VXLAN at its port. What is not IP, and what cannot be
- * read, is best effort.
+ * Selects the class of a packet on a link.
  *
- * links_classify is a filter of the qdisc's root, whose return value is the handle of the class's
- * queue. Where limits by delay hold the link's packets too, those of theirs wait in another one of
- * the class, which keeps departure times. It reads 10 octets of a packet that is in no tunnel, and
- * has no map. links_shadow, at the device's egress, counts what the classes would do.
+ *   outer DSCP is not 0                      the class of the outer DSCP
+ *   outer DSCP 0, inner header of a tunnel   the class of the inner DSCP if it is less than best
+ *                                            effort: tunnels may not copy the DSCP (RFC 2983), and
+ *                                            any user can forge an inner header
+ *   not IP, unreadable                       best effort
+ *
+ * IPv4 and IPv6, with VLAN tags in the packet or in its metadata; tunnels are IP in IP, GRE, and
+ * VXLAN at its standard port.
+ *
+ * links_classify is a filter of the root qdisc and returns the handle of a class. Shaped packets
+ * (mode: shape) wait in a second queue of the class, which keeps departure times. It reads 10 bytes
+ * of a packet without a tunnel, and has no map. links_shadow, at the device's egress, counts
+ * without any effect.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -29,45 +33,45 @@ char links_license[] SEC("license") = "Dual BSD/GPL";
 #define UDP 17
 #define IPV6 41
 #define GRE 47
-#define DESTINATION_OPTIONS 60 /* which Linux puts into its IPv6 tunnels */
+#define DESTINATION_OPTIONS 60 /* Linux adds them to IPv6 tunnels */
 #define VXLAN_PORT 4789
 #define IPV6_HEADER 40
 
-/* DSCP to its class's handle; 0 is the qdisc's default class. Set when it is loaded. */
+/* DSCP to class handle; 0 is the qdisc's default class. Set at load time. */
 const volatile __u32 links_classes[CODE_POINTS];
 
-/* The same for what is within a tunnel. */
+/* The same for inner packets of a tunnel. */
 const volatile __u32 links_within[CODE_POINTS];
 
-/* The queues of what limits by delay hold: how much more their handles are, and best effort's. */
+/* Queues of shaped packets. */
 struct links_departing {
-	__u32 more; /* 0 where there are none */
-	__u32 fallback;
+	__u32 more;     /* added to the handle of a class; 0 without such queues */
+	__u32 fallback; /* handle for best effort */
 };
 
 const volatile struct links_departing links_departing;
 
-static __always_inline __u32 handle(const volatile __u32 *classes, int dscp)
+static __always_inline __u32 lookup_handle(const volatile __u32 *classes, int dscp)
 {
 	__u64 index = dscp;
 
-	/* Verifiers of Linux 6.1 lose a bound that the compiler moves before a shift. */
+	/* The verifier of Linux 6.1 loses a bound that the compiler moves before a shift. */
 	asm volatile("%0 &= 63" : "+r"(index));
 	return classes[index];
 }
 
-/* The front of an IP header, as far as both versions are told by. */
+/* The first bytes of an IPv4 or IPv6 header. */
 struct front {
 	__u8 octet[10];
 };
 
-/* Octets of the VLAN tags that are in the packet. */
-static __always_inline __u32 behind_tags(struct __sk_buff *skb)
+/* Returns the length of the VLAN tags in the packet, in bytes. */
+static __always_inline __u32 vlan_tags_length(struct __sk_buff *skb)
 {
 	__be16 type = skb->protocol, next[2];
 	__u32 at = 0;
 
-	/* Where a tag is in the packet, the network header may be before or behind it. */
+	/* With a tag in the packet, the network header may be before or after it. */
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
@@ -80,7 +84,7 @@ static __always_inline __u32 behind_tags(struct __sk_buff *skb)
 	return at;
 }
 
-static __always_inline int dscp_of(const struct front *f)
+static __always_inline int parse_dscp(const struct front *f)
 {
 	switch (f->octet[0] >> 4) {
 	case 4:
@@ -91,7 +95,7 @@ static __always_inline int dscp_of(const struct front *f)
 	return -1;
 }
 
-/* What GRE's flags say of its length, or 0 for what is not IP within it. */
+/* Returns the length of a GRE header from its flags; 0 unless its payload is IP. */
 static __always_inline __u32 gre_length(struct __sk_buff *skb, __u32 at, enum bpf_hdr_start_off from)
 {
 	__be16 head[2];
@@ -119,8 +123,8 @@ static __always_inline __u32 vxlan_length(struct __sk_buff *skb, __u32 at, enum 
 	return 8 + 8 + ETH_HLEN;
 }
 
-/* The DSCP of a packet within the one at this place; -1 where there is none. */
-static __always_inline int inner(struct __sk_buff *skb, const struct front *f, __u32 at, enum bpf_hdr_start_off from)
+/* Returns the DSCP of the inner packet of a tunnel; -1 without one. */
+static __always_inline int parse_inner_dscp(struct __sk_buff *skb, const struct front *f, __u32 at, enum bpf_hdr_start_off from)
 {
 	__u32 protocol, more;
 	struct front within;
@@ -161,32 +165,32 @@ static __always_inline int inner(struct __sk_buff *skb, const struct front *f, _
 	}
 	if (bpf_skb_load_bytes_relative(skb, at + more, &within, sizeof(within), from))
 		return -1;
-	return dscp_of(&within);
+	return parse_dscp(&within);
 }
 
-/* The handle of a packet's class; 0 is best effort's. */
-static __always_inline __u32 class_of(struct __sk_buff *skb)
+/* Returns the handle of a packet's class; 0 is best effort. */
+static __always_inline __u32 lookup_class(struct __sk_buff *skb)
 {
-	__u32 tags = behind_tags(skb), at = tags ? ETH_HLEN + tags : 0;
+	__u32 tags = vlan_tags_length(skb), at = tags ? ETH_HLEN + tags : 0;
 	enum bpf_hdr_start_off from = tags ? BPF_HDR_START_MAC : BPF_HDR_START_NET;
 	struct front f;
 	int dscp, found;
 
 	if (bpf_skb_load_bytes_relative(skb, at, &f, sizeof(f), from))
 		return 0;
-	dscp = dscp_of(&f);
+	dscp = parse_dscp(&f);
 	if (!dscp) {
-		found = inner(skb, &f, at, from);
+		found = parse_inner_dscp(skb, &f, at, from);
 		if (found > 0)
-			return handle(links_within, found);
+			return lookup_handle(links_within, found);
 	}
-	return dscp < 0 ? 0 : handle(links_classes, dscp);
+	return dscp < 0 ? 0 : lookup_handle(links_classes, dscp);
 }
 
 SEC("tc")
 int links_classify(struct __sk_buff *skb)
 {
-	__u32 class = class_of(skb);
+	__u32 class = lookup_class(skb);
 
 	if (!links_departing.more || skb->tc_index != DEPARTS)
 		return class;
@@ -198,6 +202,6 @@ int links_classify(struct __sk_buff *skb)
 SEC("tc")
 int links_shadow(struct __sk_buff *skb)
 {
-	shadow_count(skb, class_of(skb));
+	count_shadow(skb, lookup_class(skb));
 	return TC_ACT_UNSPEC;
 }

@@ -26,7 +26,7 @@ type classifyLinksDeparting struct {
 	Fallback uint32
 }
 
-type classifyLinksTold struct {
+type classifyLinksSettings struct {
 	_        structs.HostLayout
 	Rate     uint64
 	Overhead uint32
@@ -56,7 +56,7 @@ const (
 	classifyProgLinksShadow   = "links_shadow"
 	classifyVarLinksClasses   = "links_classes"
 	classifyVarLinksDeparting = "links_departing"
-	classifyVarLinksTold      = "links_told"
+	classifyVarLinksSettings  = "links_settings"
 	classifyVarLinksWithin    = "links_within"
 )
 
@@ -120,7 +120,7 @@ type classifyMapSpecs struct {
 type classifyVariableSpecs struct {
 	LinksClasses   *ebpf.VariableSpec `ebpf:"links_classes"`
 	LinksDeparting *ebpf.VariableSpec `ebpf:"links_departing"`
-	LinksTold      *ebpf.VariableSpec `ebpf:"links_told"`
+	LinksSettings  *ebpf.VariableSpec `ebpf:"links_settings"`
 	LinksWithin    *ebpf.VariableSpec `ebpf:"links_within"`
 }
 
@@ -161,7 +161,7 @@ func (m *classifyMaps) Close() error {
 type classifyVariables struct {
 	LinksClasses   *ebpf.Variable `ebpf:"links_classes"`
 	LinksDeparting *ebpf.Variable `ebpf:"links_departing"`
-	LinksTold      *ebpf.Variable `ebpf:"links_told"`
+	LinksSettings  *ebpf.Variable `ebpf:"links_settings"`
 	LinksWithin    *ebpf.Variable `ebpf:"links_within"`
 }
 

@@ -52,7 +52,7 @@ func (t *Treatment) loadInto(objects any, later bool) error {
 		departing.Fallback = uint32(laterOf(slices.IndexFunc(t.Classes, func(c Class) bool { return c.Name == bestEffort })))
 	}
 	err = errors.Join(spec.Variables[classifyVarLinksClasses].Set(classes), spec.Variables[classifyVarLinksWithin].Set(within),
-		spec.Variables[classifyVarLinksTold].Set(t.settings()), spec.Variables[classifyVarLinksDeparting].Set(departing))
+		spec.Variables[classifyVarLinksSettings].Set(t.settings()), spec.Variables[classifyVarLinksDeparting].Set(departing))
 	if err != nil {
 		return fmt.Errorf("set classifying program: %w", err)
 	}

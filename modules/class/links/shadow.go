@@ -107,7 +107,7 @@ func (p *hostPlane) countedAt(known map[string]rtnl.Device) (map[string]bool, er
 const workScale = 24
 
 // settings returns the parameters of the program for a link.
-func (t *Treatment) settings() (all classifyLinksTold) {
+func (t *Treatment) settings() (all classifyLinksSettings) {
 	all.Rate = uint64(octets(t.Rate, 1<<workScale*time.Nanosecond))
 	all.Overhead = uint32(t.Overhead)
 	for i, c := range t.Classes {

@@ -34,9 +34,9 @@ int steps_make(struct __sk_buff *skb)
 	if (!step)
 		return 0;
 	if (!step->state.phase)
-		rledbat_begin(&step->state, step->ack.now, step->ack.next, step->ack.mss);
+		rledbat_init(&step->state, step->ack.now, step->ack.next, step->ack.mss);
 	else
-		step->done = rledbat_step(&step->state, &step->ack, &step->tunables);
+		step->done = rledbat_update(&step->state, &step->ack, &step->tunables);
 	step->delay = delay_of(&step->state.delays, base_of(&step->state.delays));
 	return 1;
 }

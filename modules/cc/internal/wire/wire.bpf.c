@@ -2,9 +2,9 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A link for tests that marks every so-many-th data packet and reports the TCP segments of both
- * directions in their order. It sits on the sender's device: wire_sent at egress, wire_received at
- * ingress. IPv4 without options only.
+ * A link for tests: marks data packets periodically and reports the TCP segments of both directions
+ * in order. The programs run on the sender's device: wire_sent at egress, wire_received at ingress.
+ * IPv4 without options only.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -19,17 +19,17 @@
 
 char wire_license[] SEC("license") = "Dual BSD/GPL";
 
-#define NEXT TC_ACT_UNSPEC /* the programs of others */
+#define NEXT TC_ACT_UNSPEC /* continue with the next program */
 #define SKB_HEADERS (ETH_HLEN + sizeof(struct iphdr))
 
 /*
- * Of every wire_period data packets the first wire_marks are marked. Either may change at any time.
+ * The first wire_marks of every wire_period data packets are marked. Tests change both at any time.
  */
 __u32 wire_marks = 0;
 __u32 wire_period = 1;
-/* Lose the data packet with this number, counted from 1; 0 loses none. */
+/* Lose the data packet with this number, from 1; 0 loses none. */
 __u32 wire_lose = 0;
-/* Refuse the data packet with this number, as a full queue of the sender does. */
+/* Reject the data packet with this number, like a full local queue. */
 __u32 wire_refuse = 0;
 __u32 wire_data = 0; /* data packets so far */
 
@@ -41,7 +41,7 @@ struct {
 
 const struct wire_segment *wire_unused_segment __attribute__((unused)); /* keeps the type for Go */
 
-static __always_inline int pass(struct __sk_buff *skb, __u8 sent)
+static __always_inline int report_segment(struct __sk_buff *skb, __u8 sent)
 {
 	struct wire_segment segment = {.sent = sent};
 	struct iphdr ip;
@@ -66,7 +66,7 @@ static __always_inline int pass(struct __sk_buff *skb, __u8 sent)
 		refuse = wire_refuse == number + 1;
 	}
 	bpf_ringbuf_output(&wire_segments, &segment, sizeof(segment), 0);
-	if (lose) /* and do not tell the sender, as a drop here would */
+	if (lose) /* a drop here would be reported to the sender's TCP */
 		bpf_skb_store_bytes(skb, 0, nobody, sizeof(nobody), 0);
 	return refuse ? TC_ACT_SHOT : NEXT;
 }
@@ -74,11 +74,11 @@ static __always_inline int pass(struct __sk_buff *skb, __u8 sent)
 SEC("tc")
 int wire_sent(struct __sk_buff *skb)
 {
-	return pass(skb, 1);
+	return report_segment(skb, 1);
 }
 
 SEC("tc")
 int wire_received(struct __sk_buff *skb)
 {
-	return pass(skb, 0);
+	return report_segment(skb, 0);
 }
