@@ -17,7 +17,7 @@ import (
 	"weir/kernel/netns"
 )
 
-// Hook is where a program sees the packets of a device.
+// Hook is the position of a program on the path of a device's packets.
 type Hook string
 
 const (
@@ -25,20 +25,20 @@ const (
 	Egress  Hook = "egress"  // sent packets, before the qdiscs
 )
 
-// Order is the place of a room's program: its distance from the wire. At ingress the least order
-// runs first, at egress last. Foreign programs are at zero: negative orders are nearer to the wire
-// than they, others farther from it, so that at ingress a positive order runs behind foreign
-// programs and at egress before them. One order has one program at a hook.
+// Order is the distance of a module's program from the wire. At ingress the lowest order runs
+// first, at egress last. Foreign programs are at zero: negative orders are nearer to the wire, other
+// orders farther from it. So a positive order runs after foreign programs at ingress and before
+// them at egress. A hook has one program per order.
 type Order int
 
-// MaxOrder is the farthest from the wire, -MaxOrder the nearest.
+// MaxOrder is the order farthest from the wire, -MaxOrder the nearest.
 const MaxOrder Order = 999
 
-// Mechanism is how programs are attached.
+// Mechanism is the kernel interface by which programs are attached.
 type Mechanism string
 
 const (
-	Auto   Mechanism = ""       // TCX where the kernel has it
+	Auto   Mechanism = ""       // TCX if the kernel has it
 	TCX    Mechanism = "tcx"    // BPF links, Linux 6.6
 	Clsact Mechanism = "clsact" // filters of kind bpf, with direct action
 )
@@ -46,7 +46,7 @@ const (
 // Options of [Attach]. The zero value attaches for the life of the process.
 type Options struct {
 	Pins      string // folder of a BPF file system: the program outlives the process, and [Attached] finds it
-	Known     string // folder of others' pins, to keep the order with; Pins where that is given
+	Known     string // folder of other attachments' pins, for the order among them; default Pins
 	Mechanism Mechanism
 }
 
@@ -57,17 +57,16 @@ type Attachment struct {
 	Hook      Hook
 	Order     Order
 	Mechanism Mechanism
-	Program   ebpf.ProgramID // when it was attached or found
+	Program   ebpf.ProgramID // at the time of Attach or Attached
 
 	tcx    *tcxLink
 	filter *filter
 	pinned bool
 }
 
-// Attach puts a program of type sched_cls at a hook of a device. The name is the room's; it tells
-// attachments of one device and hook apart and holds letters, digits and underscores. One that is
-// there already under this name and order is replaced in place. It returns TC_ACT_UNSPEC for
-// packets that those behind it are to see.
+// Attach attaches a program of type sched_cls to a hook of a device. The name is the module's:
+// letters, digits and underscores, unique at the hook. A program with this name and order is
+// replaced in place. The program must return TC_ACT_UNSPEC for packets that later programs need.
 func Attach(ns *netns.Namespace, dev string, hook Hook, order Order, name string, program *ebpf.Program, options Options) (*Attachment, error) {
 	wrong := slices.ContainsFunc([]rune(name), func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -109,15 +108,14 @@ func (a *Attachment) attach(ns *netns.Namespace, dev string, program *ebpf.Progr
 // other keys.
 func (a *Attachment) key() int {
 	if a.Hook == Egress {
-		// Order 0 is not nearer to the wire than foreign programs: it runs before them, as all that
-		// follow it do.
+		// Order 0 is no nearer to the wire than foreign programs, so it runs before them.
 		return -int(a.Order) - 1
 	}
 	return int(a.Order)
 }
 
-// Attached returns the pinned attachments of a device with this name at either hook, of all
-// processes. An attachment that is not closed survives the removal of its pin.
+// Attached returns the pinned attachments of all processes with this name at both hooks of a
+// device. An attachment that is not closed survives the removal of its pin.
 func Attached(ns *netns.Namespace, dev, name, pins string) ([]*Attachment, error) {
 	found, err := pinnedLinks(ns, dev, pins)
 	if err != nil {
@@ -183,8 +181,8 @@ func Prune(pins string) error {
 	return nil
 }
 
-// Forget removes the pins of all attachments with a name, and the folder if it is empty then: those
-// of devices that cannot be looked at any more are left over.
+// Forget removes the pins of all attachments with a name, including those of unreachable devices,
+// and the folder if it is empty then.
 func Forget(pins, name string) error {
 	all, err := filepath.Glob(filepath.Join(pins, "*-"+name))
 	if err != nil {
@@ -199,7 +197,7 @@ func Forget(pins, name string) error {
 	return nil
 }
 
-// Replace puts another program in its place, without a packet between the two.
+// Replace replaces the program atomically: each packet passes one of the two.
 func (a *Attachment) Replace(program *ebpf.Program) error {
 	err := a.replace(program)
 	if err != nil {
@@ -219,7 +217,7 @@ func (a *Attachment) replace(program *ebpf.Program) error {
 	return a.filter.put(a, program)
 }
 
-// Detach detaches the program, pinned or not, and removes clsact if it was made for Weir and is
+// Detach detaches the program, pinned or not, and removes clsact if Weir created it and it is
 // empty. A missing device is no error.
 func (a *Attachment) Detach() error {
 	var err error
@@ -234,7 +232,7 @@ func (a *Attachment) Detach() error {
 	return nil
 }
 
-// Close removes the program if it is not pinned, and lets go of it if it is.
+// Close detaches the program unless it is pinned.
 func (a *Attachment) Close() error {
 	if !a.pinned {
 		return a.Detach()
@@ -259,7 +257,7 @@ func taken(a, by *Attachment) error {
 	return fault.New(fault.Usage, "give each module its own order", "%s has order %d already: %w", by.Name, a.Order, ErrTaken)
 }
 
-// pinPath is the file of a pinned link; a BPF file system takes no dots in names.
+// pinPath is the file of a pinned link; names in a BPF file system have no dots.
 func pinPath(folder string, namespace uint64, index int, a *Attachment) string {
 	return filepath.Join(folder, fmt.Sprintf("%d-%d-%s-%d-%s", namespace, index, a.Hook, int(a.Order+MaxOrder), a.Name))
 }

@@ -16,12 +16,11 @@ import (
 	"weir/kernel/tc"
 )
 
-// filter is a program in a filter of clsact. Its name tells every process what it is:
+// filter is a clsact filter with a program. Its name identifies it to every process:
 //
 //	weir/ORDER/NAME/LIFE[/made]
 //
-// LIFE is "pinned", or the id of the process that it is to end with; made says that clsact was made
-// for Weir.
+// LIFE is "pinned", or the id of the process that owns it; made means that Weir created clsact.
 type filter struct {
 	conn  *tc.Conn // in the device's namespace
 	index int
@@ -29,10 +28,10 @@ type filter struct {
 	made  bool
 }
 
-// Priorities of Weir's filters: foreign ones are between the two ranges, since the kernel chooses
-// from 49152 downwards and people from 1 upwards.
+// Priorities of Weir's filters. Foreign filters are between the two ranges, since the kernel
+// assigns priorities from 49152 down, and users from 1 up.
 const (
-	first = 1 + int(MaxOrder) // of keys from -MaxOrder-1 to -1: priorities 1 to 1000, though at egress order 999 has the first
+	first = 1 + int(MaxOrder) // keys -MaxOrder-1 to -1 have priorities 1 to 1000; at egress order 999 has the first
 	last  = 0xf000
 )
 
@@ -121,7 +120,7 @@ func (f *filter) place(a *Attachment) error {
 	return nil
 }
 
-// put makes the filter, or replaces its program.
+// put creates the filter, or replaces its program.
 func (f *filter) put(a *Attachment, program *ebpf.Program) error {
 	name := fmt.Sprintf("weir/%d/%s/%s", a.Order, a.Name, f.life)
 	if f.made {
@@ -177,7 +176,7 @@ func (f *filter) detach(a *Attachment) error {
 	return f.unhook()
 }
 
-// unhook removes clsact if it was made for Weir and nothing is left in it.
+// unhook removes clsact if Weir created it and it is empty.
 func (f *filter) unhook() error {
 	t, err := snapshot(f.conn, f.index)
 	if err != nil || !f.made || len(t.Hook) != 1 {
@@ -194,7 +193,7 @@ func absent(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL)
 }
 
-// Sweep removes from a device the filters of processes that have ended without.
+// Sweep removes the unpinned filters of ended processes from a device.
 func Sweep(ns *netns.Namespace, dev string) error {
 	conn, index, err := open(ns, dev)
 	if err != nil {

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package device is the one owner of what Weir puts at network devices: programs at their ingress
-// and egress, and qdisc trees.
+// Package device attaches all programs and qdisc trees of Weir to network devices.
 //
-// Programs of several rooms stay in their order, whatever order they are attached in ([Attach]); a
-// tree is put in place of a former one, which comes back exactly ([Take], [Record.Replace],
-// [Record.Restore]). What is foreign stays as it is.
+// Programs of several modules run by [Order], independent of the order of their attachment
+// ([Attach]). A tree replaces a former tree, which is restored exactly later ([Take],
+// [Record.Replace], [Record.Restore]); a [Store] keeps the record of it. Foreign programs and trees
+// stay unchanged.
 //
-// What bites:
-//   - A program that returns anything but TC_ACT_UNSPEC (-1) ends the list: those behind it do not
-//     see the packet. That is so for foreign programs too.
-//   - With clsact (Linux before 6.6) a program that is not pinned stays after kill -9 until anyone
-//     attaches at the device or calls [Sweep]; a TCX link goes with its process.
-//   - What waits in a qdisc that is replaced is lost: the kernel drops it. New packets are never
-//     without a qdisc, but hfsc and drr drop what they cannot classify, so that a tree of these
-//     drops for the moment until its filters are there.
-//   - A tree is compared by what the kernel dumps. tbf and htb dump a burst in ticks of 64 ns, so
-//     that a restored burst may be smaller than the former one by what the rate sends in a tick.
-//   - Devices that move to another namespace or go lose their qdiscs by themselves: [ErrGone] says
-//     that nothing is left to do.
+// Pitfalls:
+//   - A program that returns anything but TC_ACT_UNSPEC (-1) ends the chain: later programs do not
+//     run. That applies to foreign programs too.
+//   - With clsact (Linux before 6.6) an unpinned program survives kill -9 until the next Attach at
+//     the device or [Sweep]; a TCX link ends with its process.
+//   - The kernel drops the packets queued in a replaced qdisc. There is always a qdisc for new
+//     packets, but hfsc and drr drop unclassified packets until the tree's filters are installed.
+//   - Trees are compared by their dumps. tbf and htb dump a burst in ticks of 64 ns, so a restored
+//     burst may be smaller by the bytes of one tick.
+//   - A device that is deleted or moves to another namespace loses its qdiscs: [ErrGone] means that
+//     nothing is left to do.
 package device
 
 import (

@@ -146,7 +146,7 @@ func (b *builder) putRoot(want Tree) error {
 		} // not every kind can be changed
 	}
 	if slices.ContainsFunc(have.Qdiscs, func(q tc.Raw) bool { return q.Handle == root.Handle }) {
-		// The kernel would take the one with this handle for the one that is meant.
+		// The kernel would confuse it with the existing qdisc of this handle.
 		if err := b.removeRoot(); err != nil {
 			return err
 		}

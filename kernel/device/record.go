@@ -15,12 +15,12 @@ import (
 	"weir/kernel/tc"
 )
 
-// RootHandle, 77e1:, is the handle of the root of every tree of Weir. It marks the device for every
-// process and for users of tc.
+// RootHandle, 77e1:, is the handle of the root of every tree of Weir. It identifies the tree to all
+// processes and to users of tc.
 const RootHandle tc.Handle = 0x77e1 << 16
 
-// Record describes the former tree of a device. It is written to a journal as JSON before any
-// change, so that any process can restore the tree after a crash.
+// Record describes the former tree of a device. The caller stores it before any change ([Store]),
+// so that any process can restore the tree after a crash.
 type Record struct {
 	Owner     string `json:"owner"` // the module
 	Device    string `json:"device"`
@@ -28,14 +28,14 @@ type Record struct {
 	Namespace uint64 `json:"namespace"` // its inode
 	Boot      string `json:"boot"`
 	Before    Tree   `json:"before"`
-	Pins      string `json:"pins,omitempty"` // where programs of the former filters are kept
+	Pins      string `json:"pins,omitempty"` // folder with the programs of the former filters
 }
 
-// Take is what an owner begins with who is to replace a device's tree. Nothing changes yet: what
-// could not be restored is refused here, and so is a tree of Weir's. Programs of the former tree's
-// filters are pinned in a folder of a BPF file system, pins; "" refuses such trees. Of two owners
-// that took a device before either replaced its tree the later one wins: the spine lets one room at
-// a time have it (room.Taker).
+// Take returns the record of a device's tree for an owner and changes nothing. It rejects trees of
+// Weir and trees that could not be restored. It pins the programs of the tree's filters in pins, a
+// folder of a BPF file system; "" rejects trees with such filters. If two owners take a device
+// before either replaces its tree, the later Replace wins: core admits one module at a time
+// (module.QdiscOwner).
 func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
 	r, err := Name(ns, dev, owner)
 	if err != nil {
@@ -219,7 +219,7 @@ func (r Record) restore(ns *netns.Namespace, step func()) error {
 	return err
 }
 
-// work finds the device of the record, checks that no other owner has replaced its tree, and
+// work finds the device of the record, checks that its tree was not replaced by another owner, and
 // changes it.
 func (r Record) work(what string, ns *netns.Namespace, step func(), change func(*builder) error) error {
 	fail := func(err error) error { return fmt.Errorf("%s qdiscs of %s: %w", what, r.Device, err) }

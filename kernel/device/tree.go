@@ -112,7 +112,7 @@ func order(f tc.Raw) int {
 }
 
 // sorted puts parents before children, otherwise by handle. The parent of a class or qdisc is a
-// class, whose qdisc has the same major number, or a qdisc.
+// qdisc, or a class of the qdisc with the same major number.
 func sorted(list []tc.Raw) []tc.Raw {
 	slices.SortFunc(list, func(a, b tc.Raw) int { return cmp.Or(cmp.Compare(a.Parent, b.Parent), cmp.Compare(a.Handle, b.Handle)) })
 	var done []tc.Raw

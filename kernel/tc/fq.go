@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FqHorizon of an fq that keeps the packets of limits by delay is beyond that of any of them.
+// FqHorizon is the horizon of an fq with shaped packets, beyond that of any shaper.
 const FqHorizon = 10 * time.Minute
 
 // FqCapacity returns the maximum number of packets in the fqs of a device: an eighth of the memory,

@@ -9,15 +9,15 @@ import (
 	"slices"
 )
 
-// What a kernel dumps is not what it takes. This is what differs, by kind; all other options of the
-// kinds below come back octet by octet, which the tests of kernel/device show for each.
+// Dumped objects differ from create requests, by kind as listed here. All other options of the
+// kinds below are dumped byte by byte as requested; the tests of kernel/device verify each kind.
 //
-//	htb                counts packets in its options, and dumps a version that it does not take
-//	fq_codel, codel    time is kept in units of 1.024 µs and dumped rounded down: what is given back as dumped drifts
-//	fq                 a threshold that is off is dumped as its lower 32 bits
-//	sfq                counts drops in its options
-//	filters            count hits, and say what the hardware does
-//	bpf                a program is dumped by its id and taken as a descriptor: [Raw.WithProgram]
+//	htb                options contain a packet counter, and a version that the kernel rejects
+//	fq_codel, codel    times are stored in units of 1.024 µs and dumped rounded down, so they drift
+//	fq                 a disabled threshold is dumped as its lower 32 bits
+//	sfq                options contain drop counters
+//	filters            contain hit counters and the state of the hardware
+//	bpf                a program is dumped by its id and requested by a descriptor: [Raw.WithProgram]
 
 // kind describes a kind of qdisc or filter.
 type kind struct {
@@ -135,7 +135,7 @@ func rebuild(options []byte, change func(uint16, []byte) ([]byte, bool)) []byte 
 
 func asDumped(options []byte) []byte { return options }
 
-// createHTB takes struct tc_htb_glob: version, rate2quantum, defcls, debug, direct_pkts.
+// createHTB changes struct tc_htb_glob: version, rate2quantum, defcls, debug, direct_pkts.
 func createHTB(kind uint16, value []byte) ([]byte, bool) {
 	const initial = 2
 	if kind == initial && len(value) >= 20 {
@@ -164,13 +164,13 @@ func codelTimes(times ...uint16) func(uint16, []byte) ([]byte, bool) {
 	}
 }
 
-// codelTime is given microseconds that stand for units of 1024 ns, rounded down.
+// codelTime returns the lowest µs that the kernel stores in the same number of 1024 ns units.
 func codelTime(dumped uint32) uint32 {
 	kept := (uint64(dumped)*1000 + 1023) / 1024
 	return uint32(min((kept*1024+999)/1000, math.MaxUint32))
 }
 
-// createFq omits a disabled threshold: all ones in ns, of which the dump has the lower half in µs.
+// createFq omits a disabled threshold: all ones in ns; the dump contains the lower half in µs.
 func createFq(kind uint16, value []byte) ([]byte, bool) {
 	const ceThreshold = 12
 	off := words(uint32(uint64(math.MaxUint64) / 1000 & math.MaxUint32))
@@ -187,7 +187,7 @@ func createSfq(options []byte) []byte {
 	return options
 }
 
-// hiddenNetem: tables of distributions are not dumped, not even that there is one.
+// hiddenNetem reports options that may hide a distribution table, which is not dumped.
 func hiddenNetem(options []byte) (why string) {
 	const sizeofQopt, jitter64, slot = 24, 11, 12
 	if len(options) < sizeofQopt {

@@ -2,11 +2,11 @@
 
 // Package tc adds, lists and deletes qdiscs through rtnetlink.
 //
-// The requests are encoded here and not by the netlink library's qdisc types, which lack netem's
-// seed, delay tables and per-frame overhead, and count TBF bursts in a way that needs rate tables.
-// Frames are counted as the kernel counts them: with the Ethernet header, without preamble, FCS and
-// gap; an Overhead adds those where a qdisc has it. A super-packet (GSO) is one packet to every
-// qdisc but tbf and cake: see the lab's notes on offloads before adding netem.
+// The package encodes requests itself, because the netlink library's qdisc types lack netem's seed,
+// delay tables and per-frame overhead, and their TBF bursts need rate tables. Frame lengths are the
+// kernel's: with the Ethernet header, without preamble, FCS and gap; an Overhead adds those if the
+// qdisc supports it. A super-packet (GSO) is one packet for every qdisc except tbf and cake: see
+// the lab's notes on offloads before adding netem.
 package tc
 
 import (
@@ -54,8 +54,8 @@ func (h Handle) String() string {
 	return text
 }
 
-// Place says where a qdisc goes. The zero Place is the device's root, with a handle that the kernel
-// chooses.
+// Place is the position of a qdisc. The zero Place is the device's root, with a handle chosen by
+// the kernel.
 type Place struct {
 	Parent Handle // 0 means Root
 	Handle Handle // 0 lets the kernel choose
@@ -80,7 +80,7 @@ func Open(ns *netns.Namespace) (*Conn, error) {
 		return err
 	})
 	if err == nil {
-		err = socket.SetExtAck(true) // the kernel says in words what it dislikes
+		err = socket.SetExtAck(true) // error messages from the kernel
 	}
 	if err != nil {
 		devices.Close()
@@ -95,7 +95,7 @@ func (c *Conn) Close() {
 	c.sockets[unix.NETLINK_ROUTE].Close()
 }
 
-// Delete removes the qdisc at a place, with everything below it.
+// Delete removes the qdisc at a place and everything below it.
 func (c *Conn) Delete(dev string, at Place) error {
 	if err := c.request(unix.RTM_DELQDISC, 0, dev, at, "", nil); err != nil {
 		return fmt.Errorf("delete qdisc of %s at %s: %w", dev, at.parent(), err)
@@ -103,8 +103,8 @@ func (c *Conn) Delete(dev string, at Place) error {
 	return nil
 }
 
-// Add makes a qdisc of any kind from its encoded TCA_OPTIONS. One at the place already is an error,
-// and so is a kind that the kernel lacks, with advice.
+// Add creates a qdisc of any kind from its encoded TCA_OPTIONS. An occupied place is an error. If
+// the kernel lacks the kind, the error contains advice.
 func (c *Conn) Add(kind, dev string, at Place, options []byte) error {
 	err := c.request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, dev, at, kind, options)
 	if err == nil {
@@ -123,8 +123,8 @@ func (c *Conn) Add(kind, dev string, at Place, options []byte) error {
 
 const allProtocols = 0x0300 // ETH_P_ALL in network order
 
-// AddFilter adds a classifier for all protocols from its encoded TCA_OPTIONS; the lowest priority
-// number is asked first.
+// AddFilter adds a classifier for all protocols from its encoded TCA_OPTIONS. The lowest priority
+// number runs first.
 func (c *Conn) AddFilter(dev string, parent Handle, priority uint16, kind string, options []byte) error {
 	info := uint32(priority)<<16 | allProtocols
 	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
@@ -145,8 +145,8 @@ func (c *Conn) request(message, flags int, dev string, at Place, kind string, op
 	return c.requestInfo(message, flags, dev, at, 0, kind, options)
 }
 
-// requestInfo sends one change and waits for the kernel's answer. The kind and the options are left
-// out where empty.
+// requestInfo sends one change and waits for the kernel's response. It omits an empty kind and
+// empty options.
 func (c *Conn) requestInfo(message, flags int, dev string, at Place, info uint32, kind string, options []byte) error {
 	device, err := c.devices.Device(dev)
 	if err != nil {
@@ -165,8 +165,8 @@ func (c *Conn) requestInfo(message, flags int, dev string, at Place, info uint32
 	return err
 }
 
-// List returns a device's qdiscs with their counters, outermost first. Qdiscs that the kernel chose
-// by itself (noqueue, pfifo_fast) have handle 0.
+// List returns a device's qdiscs with their counters, outermost first. Default qdiscs (noqueue,
+// pfifo_fast) have handle 0.
 func (c *Conn) List(dev string) ([]Qdisc, error) {
 	device, err := c.devices.Device(dev)
 	if err != nil {
@@ -189,8 +189,8 @@ func (c *Conn) dump(index int) ([]Qdisc, error) {
 	return all[index], err
 }
 
-// All returns the qdiscs of all devices in one look, by the device's index. A look that a change
-// has interrupted is an error.
+// All returns the qdiscs of all devices in one dump, by device index. A dump that was interrupted
+// by a change is an error.
 func (c *Conn) All() (map[int][]Qdisc, error) {
 	all, err := c.dumpAll(0)
 	if err != nil {
@@ -199,7 +199,7 @@ func (c *Conn) All() (map[int][]Qdisc, error) {
 	return all, nil
 }
 
-// dumpAll asks for one device's, which kernels answer with those of all.
+// dumpAll requests the qdiscs of one device; the kernel returns those of all devices.
 func (c *Conn) dumpAll(index int) (map[int][]Qdisc, error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETQDISC, unix.NLM_F_DUMP)
 	request.Sockets = c.sockets

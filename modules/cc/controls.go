@@ -15,12 +15,12 @@ import (
 	"weir/kernel/probe"
 )
 
-// inForceFolder holds what the policy in force has pinned, beside the folders of weir cc install.
-// No control can have this name.
+// inForceFolder contains the pins of the active policy, beside the folders of weir cc install. No
+// control can have this name.
 //
-//	link, scopes, counts, settings, ...   the program that gives controls to scopes, and its maps
-//	own-NAME                              a control that the policy has installed
-//	shared-NAME                           one that weir cc install had pinned before, and that the policy holds too
+//	link, scopes, counts, settings, ...   the program that assigns controls to scopes, and its maps
+//	own-NAME                              a control installed by the policy
+//	shared-NAME                           a control pinned by weir cc install and used by the policy
 const inForceFolder = "in-force"
 
 const (
@@ -80,7 +80,7 @@ func share(from, to string) error {
 	return nil
 }
 
-// letGo ends the controls that are no longer needed.
+// letGo unpins the controls that are no longer needed.
 func letGo(dir string, needed map[string]algorithm) error {
 	folder := filepath.Join(dir, inForceFolder)
 	for _, prefix := range []string{ownPin, sharedPin} {
@@ -99,7 +99,7 @@ func letGo(dir string, needed map[string]algorithm) error {
 			if prefix == sharedPin {
 				continue
 			}
-			_ = waitGone(name, unregisterTime) // another holder may keep it
+			_ = waitGone(name, unregisterTime) // another process may keep it
 		}
 	}
 	return nil

@@ -48,7 +48,7 @@ func (p *hostPlane) Ready(want module.State) error {
 
 // available returns why a control cannot be used here, or nil.
 func (p *hostPlane) available(control string, offered []string) error {
-	// What scopes of any kind take: the program reads the kernel's structures.
+	// The program reads kernel structures for scopes of any kind.
 	if err := match.Cgroup.Needs(ebpf.SockOps); err != nil {
 		return err
 	}

@@ -15,12 +15,12 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// order is the marking program's place at a device: far from the wire, so that all that follow it
-// see the class.
+// order is the marking program's order at a device: far from the wire, so that later programs read
+// the new DSCP.
 const order device.Order = 900
 
 // devices returns the devices of a network namespace at which packets are marked: all except
-// loopback, and ifbs, whose packets are received ones or leave by another device. nil is the
+// loopback and ifbs. Packets at an ifb were received, or leave by another device. nil is the
 // namespace of the calling thread.
 func devices(ns *netns.Namespace) ([]rtnl.Device, error) {
 	links, err := rtnl.Open(ns)
@@ -32,14 +32,13 @@ func devices(ns *netns.Namespace) ([]rtnl.Device, error) {
 	return slices.DeleteFunc(all, func(d rtnl.Device) bool { return d.Name == "lo" || d.Kind == "ifb" }), err
 }
 
-// place is a program and the hook of each device that it is at.
+// place is a program and its hook.
 type place struct {
 	hook    device.Hook
 	program *ebpf.Program
 }
 
-// places returns the hooks of the programs: ingress only if scopes answer in the class of the
-// request.
+// places returns the programs with their hooks: ingress only with as-asked scopes.
 func (m *marker) places(settings markClassSettings) []place {
 	all := []place{{device.Egress, m.program}}
 	if settings.Asked != 0 {
@@ -48,7 +47,7 @@ func (m *marker) places(settings markClassSettings) []place {
 	return all
 }
 
-// missing are the devices that have no program at a hook.
+// missing returns the devices without the program at a hook.
 func missing(ns *netns.Namespace, hook device.Hook, pins string) (names []string, err error) {
 	all, err := devices(ns)
 	if err != nil {
@@ -69,7 +68,7 @@ func missing(ns *netns.Namespace, hook device.Hook, pins string) (names []string
 	return names, nil
 }
 
-// attach puts the programs at every device of a namespace that lacks them.
+// attach attaches the programs to every device of a namespace that lacks them.
 func (m *marker) attach(ns *netns.Namespace, pins string) error {
 	settings, err := m.settings()
 	if err != nil {
@@ -123,7 +122,7 @@ func (m *marker) renew(ns *netns.Namespace, pins string) error {
 	return m.attach(ns, pins)
 }
 
-// renew replaces the program, unless it is gone with its device.
+// renew replaces the program, unless its device is gone.
 func (p place) renew(a *device.Attachment) error {
 	info, err := p.program.Info()
 	if err != nil {
@@ -138,7 +137,7 @@ func (p place) renew(a *device.Attachment) error {
 	return nil
 }
 
-// visit calls a function for each place of the program at the devices of a namespace.
+// visit calls a function for each attachment of the program in a namespace.
 func visit(ns *netns.Namespace, pins string, each func(*device.Attachment) error) error {
 	all, err := devices(ns)
 	if err != nil {
@@ -161,7 +160,7 @@ func visit(ns *netns.Namespace, pins string, each func(*device.Attachment) error
 	return nil
 }
 
-// detach takes the program from all devices of a namespace.
+// detach detaches the program from all devices of a namespace.
 func detach(ns *netns.Namespace, pins string) error {
 	return visit(ns, pins, (*device.Attachment).Detach)
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package class gives traffic its class of service: the differentiated services code point (DSCP,
-// RFC 2474) that routers treat it by, less than best effort (RFC 8622) above all.
+// Package class marks the traffic of scopes with a class of service: the differentiated services
+// code point (DSCP, RFC 2474), such as less than best effort (RFC 8622).
 //
 // Pitfalls:
-//   - A packet is seen, and counted, at each device that it leaves by: a tunnel's and the one
-//     below, a container's and the host's. It is marked once.
-//   - What a container sends has its socket at the container's own devices alone: where they come
-//     later than its namespace, a cgroup or a user is told from the next apply on.
-//   - A device of the host that comes later is marked at when the daemon looks next, or at the next
-//     apply.
-//   - Loopback is left alone, and so are ifbs: what passes them has been received, or is marked
-//     at another device.
+//   - A packet is counted at each device that it leaves by: a tunnel device and the one below, a
+//     container's device and the host's. It is marked once.
+//   - Packets of a container have a socket only at the container's own devices. If these are created
+//     after its namespace, cgroups and users match from the next apply on.
+//   - The daemon attaches to a new device of the host when the kernel reports the device; without
+//     the daemon the next apply does.
+//   - Loopback and ifbs are never marked: their packets were received, or leave by another device.
 package class

@@ -13,16 +13,16 @@ import (
 // Class is one queue of a link.
 //
 // Its leaf has credit while it sends less than Weight of the link's rate. The order of service is
-// that of GÉANT's weighted round robin: high priority with credit, low with credit, high without,
-// low without. Classes of one priority share by deficit round robin in bytes.
+// GÉANT's weighted round robin: high priority with credit, low with credit, high without, low
+// without. Classes of the same priority share by deficit round robin in bytes.
 type Class struct {
 	Name     string            `json:"name"`
 	DSCP     []dscp.DSCP       `json:"dscp,omitempty"`
-	Weight   units.Probability `json:"weight"`            // of the link's rate that is its own
+	Weight   units.Probability `json:"weight"`            // guaranteed fraction of the link's rate
 	Priority uint32            `json:"priority"`          // 0 to 7, lowest first
 	Ceiling  units.BitRate     `json:"ceiling,omitempty"` // 0: the link's rate
 	Queue    units.Duration    `json:"queue"`             // maximum queueing time at the ceiling
-	Leaf     Leaf              `json:"leaf,omitempty"`    // "": fq_codel where ECN wants it
+	Leaf     Leaf              `json:"leaf,omitempty"`    // "": fq_codel if ECN selects it
 	ECN      ECN               `json:"ecn,omitempty"`
 }
 
@@ -56,7 +56,7 @@ func (c Class) keptIn(kernel features) Leaf {
 	return Fifo
 }
 
-// Names of classes that every link has: one for what no other is told by, and one that may wait.
+// Classes of every link: the default class, and less than best effort.
 const (
 	bestEffort = "best-effort"
 	lowEffort  = "lbe"
@@ -67,12 +67,12 @@ const Own = "weir"
 
 const millisecond = units.Duration(time.Millisecond)
 
-// lowEffortDSCP are LE of RFC 8622 and CS1, which networks with QBSS have.
+// lowEffortDSCP are LE (RFC 8622) and CS1, used by networks with QBSS.
 var lowEffortDSCP = []dscp.DSCP{dscp.LowEffort, dscp.Scavenger}
 
-// presets holds Weir's classes and those of two GÉANT experiments ("Less than Best Effort", tables
-// 1 and 2), in which less than best effort has only DSCP 8. GÉANT served a weight of 0 with one
-// octet per round.
+// presets contains Weir's classes and the classes of two GÉANT experiments ("Less than Best Effort",
+// tables 1 and 2), which use only DSCP 8 for less than best effort. GÉANT served a weight of 0 with
+// one byte per round.
 var presets = map[string][]Class{
 	Own: {
 		{Name: "network-control", DSCP: []dscp.DSCP{48, 56}, Weight: .05, Priority: 0, Queue: 50 * millisecond, ECN: NeverMark},
@@ -84,7 +84,7 @@ var presets = map[string][]Class{
 	"geant-2": geant(1, .05, .90, 0, .05),
 }
 
-// geant has two priorities, or one where low is 0.
+// geant returns classes with two priorities, or one if low is 0.
 func geant(low uint32, be, ef, lbe, nc units.Probability) []Class {
 	const queue = 50 * millisecond
 	return []Class{

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package links gives the classes of service queues of their own on links whose rate is known: a
-// tree of token buckets (HTB) whose leaves a program chooses by the DSCP.
+// Package links gives the classes of a link separate queues: an HTB tree at the link's rate, with a
+// program that selects the leaf by DSCP.
 //
 // Pitfalls:
-//   - The rate is of the wire. The queue must form here: a rate above what the link carries leaves
-//     it to whatever is behind, which knows no classes.
-//   - What passes no qdisc passes no queue: AF_XDP, XDP's redirects, and what a NIC forwards by
-//     itself.
-//   - A packet that waits while the tree is put in place or taken away is lost, as with any change
-//     of a qdisc.
-//   - Only packets that leave are queued. What comes in has waited elsewhere.
+//   - The rate is the rate on the wire. It must not exceed the capacity of the path: otherwise the
+//     queue builds at a later hop without classes.
+//   - Packets that bypass the qdisc bypass the classes: AF_XDP, XDP redirects, and packets forwarded
+//     by a NIC.
+//   - Packets queued while the tree is installed or removed are lost, as with any change of a qdisc.
+//   - Only egress packets are queued.
 package links

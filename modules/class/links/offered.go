@@ -8,25 +8,25 @@ import (
 	"weir/internal/units"
 )
 
-// What a link is tested with.
+// Parameters of a link's test.
 const (
 	warmup = 500 * time.Millisecond // lbe fills its queue
 	window = 1500 * time.Millisecond
-	// fits is the part of the rate that all classes but lbe are offered together, overload that of
-	// lbe.
+	// fits is the load of all classes except lbe together, overload the load of lbe, relative to
+	// the rate.
 	fits, overload = .85, 1.1
-	// most that a class other than best effort is offered, and all of those together.
+	// Maximum load of one class other than best effort, and of all these classes together.
 	maxOfOne, maxOfOthers = .1, .4
-	// frames take a millisecond of the link, within these.
+	// A frame takes frameTime of the link, within these sizes in bytes.
 	leastPacket, mostPacket = 200, 1250
 	frameTime               = time.Millisecond
 )
 
 // stream is the offered load of one class.
 type stream struct {
-	class  int // its place in the link's list
+	class  int // index in the link's list
 	dscp   byte
-	rate   units.BitRate // of the wire
+	rate   units.BitRate // on the wire
 	packet int           // bytes from the network header on
 }
 
@@ -60,5 +60,5 @@ func (t *Treatment) offered() (all []stream) {
 	return all
 }
 
-// onWire returns the bytes that a packet of a stream takes of the link's rate.
+// onWire returns the size of a stream's packet on the wire.
 func (t *Treatment) onWire(s stream) int { return s.packet + ethernetHeader + int(t.Overhead) }

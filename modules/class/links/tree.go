@@ -11,8 +11,8 @@ import (
 	"weir/kernel/tc"
 )
 
-// Minor numbers in the tree: the class of the whole link, and the first of the classes' queues, of
-// their queues of what limits by delay hold, and of the classes that have both.
+// Minor numbers in the tree: the class of the whole link, and the first numbers of the classes'
+// queues, of their queues for shaped packets, and of the parents of both.
 const (
 	linkMinor   = 1
 	firstMinor  = 0x10
@@ -21,7 +21,7 @@ const (
 	filterOrder = 1
 )
 
-// Sizes in octets, and times.
+// Sizes in bytes, and times.
 const (
 	ethernetHeader = 14
 	vlanTag        = 4
@@ -41,7 +41,7 @@ const (
 )
 
 // splitBelow is the rate up to which super-packets of all classes are split: at 1 Gbit/s one of
-// 64 KiB takes half a millisecond of the link. Above it those of less than best effort alone are.
+// 64 KiB takes 0.5 ms of the link. Above it only those of less than best effort are split.
 const splitBelow = units.BitRate(1e9)
 
 // features holds the qdiscs of this kernel and the requested options.
@@ -50,8 +50,9 @@ type features struct {
 	later   bool // queues for shaped packets
 }
 
-// handleOf returns the handle of a class, or of its own queue if it has two; laterOf returns that
-// of the other, bothOf that of their parent. The major numbers of leaves follow that of the tree.
+// handleOf returns the handle of a class, or of its queue for unshaped packets if it has two.
+// laterOf returns the handle of the queue for shaped packets, bothOf that of their parent. The major
+// numbers of leaves follow the tree's.
 func handleOf(i int) tc.Handle { return device.RootHandle | tc.Handle(firstMinor+i) }
 
 func laterOf(i int) tc.Handle { return device.RootHandle | tc.Handle(laterMinor+i) }
@@ -62,8 +63,8 @@ func leafOf(i int) tc.Handle { return device.RootHandle + tc.Handle(1+2*i)<<16 }
 
 func laterLeafOf(i int) tc.Handle { return leafOf(maxClasses + i) }
 
-// handles returns the classes' handles by DSCP for the program, for a packet and for the inner
-// packet of a tunnel, which may request less than best effort. 0 is best effort.
+// handles returns the classes' handles by DSCP, for a packet and for the inner packet of a tunnel,
+// which selects less than best effort only. 0 is best effort.
 func (t *Treatment) handles() (all, within [64]uint32) {
 	be := t.Classes[slices.IndexFunc(t.Classes, func(c Class) bool { return c.Name == bestEffort })]
 	for i, c := range t.Classes {
@@ -106,7 +107,7 @@ func (t *Treatment) tree(program uint32, mtu int, kernel features) device.Tree {
 	return tree
 }
 
-// htb is one class of HTB for a class, with so much of its own.
+// htb returns the HTB class of a class, with a guaranteed rate.
 func (t *Treatment) htb(parent, handle tc.Handle, c Class, own units.BitRate) tc.Raw {
 	ceiling := t.ceiling(c)
 	return tc.HTBClassRaw(parent, handle, tc.HTBClass{
@@ -120,7 +121,7 @@ func octets(rate units.BitRate, d time.Duration) units.ByteSize {
 	return units.ByteSize(float64(rate) / 8 * d.Seconds())
 }
 
-// leaf is a class's queue.
+// leaf returns the queue of a class.
 func (t *Treatment) leaf(i, mtu int, kernel features) (list []tc.Raw) {
 	c, full := t.Classes[i], units.ByteSize(mtu+ethernetHeader)
 	at := tc.Place{Parent: handleOf(i), Handle: leafOf(i)}
@@ -148,8 +149,8 @@ func (t *Treatment) leaf(i, mtu int, kernel features) (list []tc.Raw) {
 	return append(list, tc.BfifoRaw(at, limit))
 }
 
-// laterLeaf is a class's queue of shaped packets: they wait in fq for their departure time, and
-// then for service. The shaper's programs drop packets with a departure time too late; fq marks
+// laterLeaf returns a class's queue for shaped packets: they wait in fq for their departure time,
+// and then for service. The shaper's programs drop packets with a departure time too late; fq marks
 // packets that wait for service longer than the class's queue.
 func (t *Treatment) laterLeaf(i, mtu int) (list []tc.Raw) {
 	c := t.Classes[i]
@@ -168,8 +169,8 @@ func (t *Treatment) laterLeaf(i, mtu int) (list []tc.Raw) {
 
 func (t *Treatment) splits(c Class) bool { return t.Rate <= splitBelow || c.Name == lowEffort }
 
-// patience is the delay from which cake marks and drops: its own default, or one and a half frames
-// at the class's ceiling, as it would take at a rate of its own.
+// patience returns cake's target delay: its default of 5 ms, or 1.5 frames at the class's ceiling,
+// as cake sets it with a rate.
 func (t *Treatment) patience(c Class, full units.ByteSize) time.Duration {
 	const standing = 5 * time.Millisecond
 	return max(standing, time.Duration(1.5*8*float64(full)/float64(t.ceiling(c))*float64(time.Second)))
