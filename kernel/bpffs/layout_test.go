@@ -9,8 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// An object is read once, however often pinned maps of it are opened; why it could not be is told
-// each time.
+// An object is read once for all pinned maps; an error of reading it is returned each time.
 func TestAnObjectIsReadOnce(t *testing.T) {
 	reads := 0
 	layouts := Layouts(func() (*ebpf.CollectionSpec, error) {

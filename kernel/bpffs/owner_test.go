@@ -13,8 +13,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// What a stranger has made within a folder of pins goes with all that is in it; what is one's own
-// stays, closed to others.
+// Clean removes folders of other users with their content, and keeps root's own, without write
+// access for others.
 func TestCleanRemovesWhatIsSomebodyElses(t *testing.T) {
 	testutil.NeedRoot(t)
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func TestCleanRemovesWhatIsSomebodyElses(t *testing.T) {
 	}
 }
 
-// Who gave a stranger's folder to root would keep what the stranger has in it.
+// Changing the owner of a folder would keep the other user's entries.
 func TestAFolderOfAStrangerIsToBeRemoved(t *testing.T) {
 	testutil.NeedRoot(t)
 	dir := filepath.Join(t.TempDir(), "weir")

@@ -13,7 +13,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// array returns an array map whose one entry identifies it.
+// array returns an array map with one entry that identifies it.
 func array(t *testing.T, value uint32) *ebpf.Map {
 	t.Helper()
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
@@ -44,7 +44,7 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 
 	for _, c := range []struct {
 		name string
-		stop func(dir string) error // leaves the folder as a crash does
+		stop func(dir string) error // leaves the folder as after a crash
 		want uint32
 	}{
 		{"no crash", nil, 2},

@@ -23,10 +23,10 @@ import (
 	"weir/kernel/testutil"
 )
 
-// protocol is one that is for experiments (IEEE 802), which nobody else sends.
+// protocol is an experimental EtherType (IEEE 802), unused by other programs.
 const protocol = 0x88b5
 
-// trail is what programs write their numbers to, in the order in which they see a packet.
+// trail records the numbers of programs in the order in which they run for a packet.
 type trail struct{ m *ebpf.Map }
 
 func newTrail(t *testing.T) trail {
@@ -36,7 +36,7 @@ func newTrail(t *testing.T) trail {
 	return trail{m}
 }
 
-// program appends a digit to the trail and lets the next program see the packet.
+// program appends a digit to the trail and continues with the next program.
 func (tr trail) program(t *testing.T, digit int32) *ebpf.Program {
 	t.Helper()
 	const skbProtocol, next = 16, -1
@@ -55,7 +55,7 @@ func (tr trail) program(t *testing.T, digit int32) *ebpf.Program {
 	return p
 }
 
-// seen sends a frame from a device and returns the digits of those who saw it.
+// seen sends a frame from a device and returns the digits of the programs that ran.
 func (tr trail) seen(t *testing.T, ns *netns.Namespace, from string) (digits uint64) {
 	t.Helper()
 	must(t, tr.m.Put(uint32(0), uint64(0)))
@@ -78,7 +78,7 @@ func (tr trail) seen(t *testing.T, ns *netns.Namespace, from string) (digits uin
 		binary.BigEndian.PutUint16(frame[12:], protocol)
 		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: int(request.Uint32()), Protocol: bits.ReverseBytes16(protocol)})
 	}))
-	// The other end of the pair may receive it on another processor.
+	// The other end of the pair may receive it on another CPU.
 	testutil.Eventually(t, 5e9, "a program sees the frame", func() bool {
 		return tr.m.Lookup(uint32(0), &digits) == nil && digits != 0
 	})
@@ -98,8 +98,8 @@ func eachMechanism(t *testing.T, f func(t *testing.T, mechanism device.Mechanism
 	}
 }
 
-// Whatever order they are attached in, programs run by their distance from the wire, foreign ones
-// at zero.
+// Programs run by their distance from the wire, independent of the order of attachment; foreign
+// ones are at zero.
 func TestProgramsKeepTheirOrder(t *testing.T) {
 	eachMechanism(t, func(t *testing.T, mechanism device.Mechanism, ns *netns.Namespace) {
 		tr, o := newTrail(t), device.Options{Mechanism: mechanism}
@@ -180,7 +180,7 @@ func TestPinnedProgramsAreFoundAgain(t *testing.T) {
 		}
 		must(t, found[0].Replace(tr.program(t, 3)))
 		must(t, found[0].Close())
-		again, err := device.Attach(ns, "a", device.Ingress, 7, "roomb", tr.program(t, 4), o) // in place of the other
+		again, err := device.Attach(ns, "a", device.Ingress, 7, "roomb", tr.program(t, 4), o) // replaces the other
 		must(t, err)
 		if got := tr.seen(t, ns, "b"); got != 34 {
 			t.Errorf("seen by %d, want 34", got)
@@ -198,8 +198,8 @@ func TestPinnedProgramsAreFoundAgain(t *testing.T) {
 	})
 }
 
-// Whoever removes a pin ends the attachment only after a while, and meanwhile the same program is
-// attached again.
+// The attachment ends some time after its pin is removed; meanwhile the same program is attached
+// again.
 func TestAPinThatWasRemovedIsMadeGood(t *testing.T) {
 	eachMechanism(t, func(t *testing.T, mechanism device.Mechanism, ns *netns.Namespace) {
 		tr, o := newTrail(t), device.Options{Mechanism: mechanism, Pins: testutil.BPFFS(t) + "/pins"}

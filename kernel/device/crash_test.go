@@ -21,7 +21,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// former is a tree with everything in it that this machine's kernel has.
+// former is a tree with all kinds that the smallest test kernel has.
 const former = `qdisc add dev a root handle 1: htb default 20
 class add dev a parent 1: classid 1:1 htb rate 100mbit
 class add dev a parent 1:1 classid 1:20 htb rate 10mbit ceil 100mbit
@@ -77,7 +77,7 @@ func attachAndDie(ns *netns.Namespace) error {
 	return err
 }
 
-// What a killed process has left at clsact goes, and clsact with it; a pinned one stays.
+// Sweep removes the unpinned filters of killed processes, and clsact with the last one.
 func TestSweepTakesFiltersOfTheDead(t *testing.T) {
 	testutil.NeedRoot(t)
 	ns := bench(t, "1")
@@ -93,7 +93,7 @@ func TestSweepTakesFiltersOfTheDead(t *testing.T) {
 	}
 }
 
-// A program that only a filter of the former tree holds is kept until the tree is back.
+// Programs referenced only by filters of the former tree survive until the tree is restored.
 func TestProgramsOfFormerFiltersAreKept(t *testing.T) {
 	testutil.NeedRoot(t)
 	ns, folder := bench(t, "1"), testutil.BPFFS(t)
@@ -119,7 +119,7 @@ func TestProgramsOfFormerFiltersAreKept(t *testing.T) {
 	}
 }
 
-// killed runs the child until its n-th step, and says whether it came to its end before.
+// killed runs the child until its n-th step and reports whether it ended before.
 func killed(t *testing.T, ns *netns.Namespace, record device.Record, work string, step int) (ended bool) {
 	t.Helper()
 	document, err := json.Marshal(record)
@@ -138,7 +138,7 @@ func killed(t *testing.T, ns *netns.Namespace, record device.Record, work string
 	return true
 }
 
-// Killed before any step of replacing or restoring, another process restores from the record.
+// After a kill before any step of replacing or restoring, another process restores the tree.
 func TestKilledAtAnyStepTheFormerTreeComesBack(t *testing.T) {
 	testutil.NeedRoot(t)
 	need(t, "u32")
@@ -202,7 +202,7 @@ func TestWrongTreesChangeNothing(t *testing.T) {
 	record, err := device.Take(ns, "a", "test", "")
 	must(t, err)
 	lost, leaf := ours(), ours()
-	lost.Classes[1].Parent = device.RootHandle | 0x99 // which htb takes for the root
+	lost.Classes[1].Parent = device.RootHandle | 0x99 // htb replaces it by the root
 	leaf.Qdiscs[1].Parent = device.RootHandle | 0x99
 	for what, wrong := range map[string]device.Tree{"class": lost, "leaf": leaf} {
 		if err := record.Replace(ns, wrong); err == nil || !strings.Contains(err.Error(), "rehearse") {
@@ -215,7 +215,7 @@ func TestWrongTreesChangeNothing(t *testing.T) {
 	must(t, record.Restore(ns))
 }
 
-// A renamed device is the same, one that went is gone, and so is one that another has the name of.
+// A renamed device is the same. A removed device is gone, even if another one has its name.
 func TestDevicesThatChange(t *testing.T) {
 	testutil.NeedRoot(t)
 	ns := bench(t, "1")

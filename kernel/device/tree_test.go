@@ -25,7 +25,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// bench makes a namespace with the veth pair a-b, both up, with this many queues.
+// bench makes a namespace with the veth pair a-b, both up, with a number of queues.
 func bench(t *testing.T, queues string) *netns.Namespace {
 	t.Helper()
 	ns := testutil.Namespace(t, "device")
@@ -52,7 +52,7 @@ func run(t *testing.T, ns *netns.Namespace, name, args string) string {
 	return string(out)
 }
 
-// show is what tc(8) says of a's tree, without counters.
+// show returns tc(8)'s output for a's tree without counters.
 func show(t *testing.T, ns *netns.Namespace) string {
 	t.Helper()
 	text := run(t, ns, "tc", "-j -d qdisc show dev a") + run(t, ns, "tc", "-j -d class show dev a") + run(t, ns, "tc", "-d filter show dev a")
@@ -62,10 +62,10 @@ func show(t *testing.T, ns *netns.Namespace) string {
 	return counters.ReplaceAllString(text, "") + run(t, ns, "tc", "-d filter show dev a ingress")
 }
 
-// counters are shown among options, and flows that happen to be queued as classes.
+// Counters are shown among options, and queued flows as classes.
 var counters = regexp.MustCompile(`"direct_packets_stat":\d+,|class (cake|fq_codel|sfq) .*\n`)
 
-// ours is a tree of Weir's: a token bucket, which every kernel with these tests has, before a
+// ours is a tree of Weir: a token bucket, available on all kernels with these tests, before a
 // queue.
 func ours() device.Tree {
 	root := device.RootHandle
@@ -82,7 +82,7 @@ func ours() device.Tree {
 	}
 }
 
-// cases are the kinds, made by tc(8). A tree with a reason is refused.
+// cases are trees of all kinds, made by tc(8). Trees with a reason are rejected.
 var cases = []struct {
 	name, needs, make, refused string
 }{
@@ -177,8 +177,8 @@ func need(t *testing.T, what string) {
 	}
 }
 
-// Every kind that tc can make is either restored so that tc says the same of it, or refused before
-// anything changes.
+// Every kind that tc supports is restored with the same output of tc, or rejected before any
+// change.
 func TestEveryKindIsRestoredOrRefused(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, test := range cases {
@@ -206,7 +206,7 @@ func TestEveryKindIsRestoredOrRefused(t *testing.T) {
 			if got := run(t, ns, "tc", "class show dev a"); !strings.Contains(got, "77e1:30") {
 				t.Errorf("in place is\n%s", got)
 			}
-			must(t, record.Replace(ns, ours())) // nothing to do
+			must(t, record.Replace(ns, ours())) // no change
 			if test.name == "filters at the hook" {
 				run(t, ns, "tc", "qdisc del dev a clsact")
 			}
@@ -216,7 +216,7 @@ func TestEveryKindIsRestoredOrRefused(t *testing.T) {
 			if after := show(t, ns); after != before {
 				t.Errorf("restored is\n%s\nwant\n%s", after, before)
 			}
-			must(t, read.Restore(ns)) // nothing to do
+			must(t, read.Restore(ns)) // no change
 		})
 	}
 }

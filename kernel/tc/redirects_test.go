@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// mirred is an action as the kernel dumps it (struct tc_mirred).
+// mirred is an action as dumped by the kernel (struct tc_mirred).
 func mirred(kind string, what, to uint32) []byte {
 	parms := attribute(nil, 2, words(1, 0, 4, 1, 1, what, to))
 	return attribute(attribute(nil, 1, []byte(kind+"\x00")), 2, parms)
@@ -23,7 +23,7 @@ func TestRedirectsAreRead(t *testing.T) {
 		}
 	}
 	whole := attribute(nil, 2, attribute(nil, 1, mirred("mirred", 1, 7)))
-	for end := range len(whole) { // whatever is cut off
+	for end := range len(whole) { // truncated anywhere
 		if got := (Raw{Kind: "matchall", Options: whole[:end]}).Redirects(); len(got) > 0 {
 			t.Errorf("of %d octets: %+v", end, got)
 		}

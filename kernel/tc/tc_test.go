@@ -22,7 +22,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// bench is a veth pair between two namespaces, with the qdiscs to be tested on its left end, a.
+// bench is a veth pair between two namespaces, with the tested qdiscs on its left end, a.
 type bench struct {
 	left, right *netns.Namespace
 	tc          *tc.Conn
@@ -31,7 +31,7 @@ type bench struct {
 func newBench(t *testing.T) bench {
 	t.Helper()
 	b := bench{left: testutil.Namespace(t, "left"), right: testutil.Namespace(t, "right")}
-	for _, ns := range []*netns.Namespace{b.left, b.right} { // whose routine messages would be counted too
+	for _, ns := range []*netns.Namespace{b.left, b.right} { // avoid counting IPv6's routine messages
 		must(t, sysctl.Set(ns, "net.ipv6.conf.default.disable_ipv6", "1"))
 	}
 	left, err := rtnl.Open(b.left)
@@ -61,8 +61,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// send sends count datagrams of size octets from left to right and returns those that arrived
-// before a silence.
+// send sends datagrams of a size in bytes from left to right and returns the number received before
+// a silence.
 func (b bench) send(t *testing.T, count, size int, silence time.Duration) (arrived [][]byte) {
 	t.Helper()
 	var sender, receiver net.Conn
@@ -83,7 +83,7 @@ func (b bench) send(t *testing.T, count, size int, silence time.Duration) (arriv
 	payload := make([]byte, size)
 	for i := range count {
 		payload[0], payload[1] = byte(i>>8), byte(i)
-		// A full queue at the sender's own device is told to it: that is part of what is tested.
+		// The local socket gets an error for a full queue at its device, which the test expects.
 		if _, err := sender.Write(payload); err != nil && !errors.Is(err, unix.ENOBUFS) {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func (b bench) send(t *testing.T, count, size int, silence time.Duration) (arriv
 	}
 }
 
-// only returns the one qdisc of a that has the kind.
+// only returns the single qdisc of a with this kind.
 func (b bench) only(t *testing.T, kind string) tc.Qdisc {
 	t.Helper()
 	qdiscs, err := b.tc.List("a")
@@ -113,7 +113,7 @@ func (b bench) only(t *testing.T, kind string) tc.Qdisc {
 	return tc.Qdisc{}
 }
 
-// show returns what tc(8) says of a's qdiscs or classes.
+// show returns tc(8)'s output for a's qdiscs or classes.
 func (b bench) show(t *testing.T, what string) string {
 	t.Helper()
 	output, err := exec.Command(testutil.Command(t, "tc"), "-n", b.left.Name, what, "show", "dev", "a").CombinedOutput()
@@ -143,20 +143,20 @@ func TestPfifoCountsWhatPasses(t *testing.T) {
 	}
 }
 
-// trickle is a rate at which a frame of 142 octets takes 18 s: nothing leaves a queue during a test
-// but what the bucket allows.
+// trickle is a rate at which a frame of 142 bytes takes 18 s: during a test only the bucket's burst
+// leaves the queue.
 const trickle = 64
 
 func TestTBFDropsBeyondItsLimit(t *testing.T) {
 	b := newBench(t)
-	// The limit holds 10 frames of 142 octets.
+	// The limit holds 10 frames of 142 bytes.
 	must(t, b.tc.AddTBF("a", tc.Place{}, tc.TBFSpec{Rate: trickle, Burst: 1600, Limit: 1420, Overhead: 24}))
 	if got := b.show(t, "qdisc"); !strings.Contains(got, "rate 64bit") || !strings.Contains(got, "overhead 24") {
 		t.Errorf("tc says %q", got)
 	}
 	b.send(t, 100, 100, 10*time.Millisecond)
 	q := b.only(t, "tbf")
-	// 1600 octets of bucket hold nine frames of 166 octets on the wire.
+	// A bucket of 1600 bytes holds nine frames of 166 bytes on the wire.
 	if q.Packets != 9 || q.Queued != 10 || q.Drops != 81 || q.Overlimits == 0 {
 		t.Errorf("%+v: want 9 sent, 10 waiting, the rest of 100 dropped", q)
 	}
@@ -168,7 +168,7 @@ func TestBfifoLimitsOctets(t *testing.T) {
 	must(t, b.tc.AddBfifo("a", tc.Place{Parent: tc.MakeHandle(1, 1), Handle: tc.MakeHandle(2, 0)}, 284))
 	b.send(t, 100, 100, 10*time.Millisecond)
 	q := b.only(t, "bfifo")
-	// 1600 octets of bucket hold eleven frames of 142 octets.
+	// A bucket of 1600 bytes holds eleven frames of 142 bytes.
 	if q.Backlog != 284 || q.Queued != 2 || q.Packets != 11 || q.Drops != 87 {
 		t.Errorf("%+v: want 11 sent, two frames of 142 octets waiting, the rest of 100 dropped", q)
 	}

@@ -12,7 +12,7 @@ import (
 	"weir/modules/cc/internal/wire"
 )
 
-// TestDCTCPFollowsRFC8257 transfers data over a link that marks a share of the packets, and holds
+// TestDCTCPFollowsRFC8257 transfers data over a link that marks a share of the packets, and checks
 // every step of the sender and every acknowledgment of the receiver against the RFC.
 func TestDCTCPFollowsRFC8257(t *testing.T) {
 	control := install(t, Options{Trace: true})
@@ -53,7 +53,7 @@ func TestDCTCPFollowsRFC8257(t *testing.T) {
 	}
 }
 
-// checkSender runs the RFC's equations beside the control's steps and returns the last alpha.
+// checkSender evaluates the RFC's equations beside the control's steps and returns the last alpha.
 func checkSender(t *testing.T, steps []Event) float64 {
 	t.Helper()
 	if len(steps) == 0 || steps[0].Kind != Start {
@@ -90,13 +90,13 @@ func checkSender(t *testing.T, steps []Event) float64 {
 	return oracle.alpha
 }
 
-// ack is what an acknowledgment says.
+// ack is a traced acknowledgment.
 type ack struct {
 	una  uint32
 	echo bool
 }
 
-// advancing lists the acknowledgments that passed the wire and cover something new after start.
+// advancing lists the acknowledgments on the wire that cover new data after start.
 func advancing(start uint32, segments []wire.Segment) (list []ack) {
 	for _, s := range segments {
 		if !s.Sent && !s.SYN && after(s.Sequence, start) {
@@ -107,8 +107,8 @@ func advancing(start uint32, segments []wire.Segment) (list []ack) {
 	return list
 }
 
-// checkAcknowledgments holds what the sender made of the acknowledgments against those that passed
-// the wire. The kernel joins acknowledgments that wait for the socket, if they agree on ECE.
+// checkAcknowledgments compares the sender's trace with the acknowledgments on the wire. The kernel
+// merges acknowledgments that wait for the socket if they agree on ECE.
 func checkAcknowledgments(t *testing.T, steps []Event, segments []wire.Segment) {
 	t.Helper()
 	passed := advancing(steps[0].Una, segments)
@@ -132,11 +132,11 @@ func checkAcknowledgments(t *testing.T, steps []Event, segments []wire.Segment) 
 	}
 }
 
-// checkEcho sees that everything was sent ECN-capable, and that each octet was acknowledged with
-// the CE state that it arrived in. It returns how many were marked.
+// checkEcho requires that all data was ECN-capable and that each byte was acknowledged with the CE
+// state of its arrival. It returns the number of marked bytes.
 func checkEcho(t *testing.T, segments []wire.Segment) (octets uint64) {
 	t.Helper()
-	var marked []bool // by the octet's distance from the first
+	var marked []bool // by distance from the first byte
 	var start, end uint32
 	for i, s := range segments {
 		switch {
@@ -145,7 +145,7 @@ func checkEcho(t *testing.T, segments []wire.Segment) (octets uint64) {
 			if !s.Capable {
 				t.Error("the SYN is not ECN-capable")
 			}
-		case s.Sent && s.Octets > 0 && after(s.Sequence+s.Octets, end): // not a retransmission
+		case s.Sent && s.Octets > 0 && after(s.Sequence+s.Octets, end): // no retransmission
 			if !s.Capable {
 				t.Fatalf("segment %d is not ECN-capable", i)
 			}
@@ -214,8 +214,9 @@ func TestDCTCPHalvesAfterLoss(t *testing.T) {
 	}
 }
 
-// TestLossWidensAReduction has a reduction by alpha become one for loss, because a packet was lost
-// just before: the window ends at half of what it was, and is not reduced a second time from there.
+// TestLossWidensAReduction loses a packet just before a reduction by alpha, which becomes a
+// reduction for loss: the window ends at half of its former value and is not reduced again from
+// there.
 func TestLossWidensAReduction(t *testing.T) {
 	steps := afterDecay(t, func(p *path) error { return errors.Join(p.wire.Lose(20), p.wire.Refuse(21)) })
 	for i, step := range steps {

@@ -14,7 +14,7 @@ import (
 	"weir/internal/fault"
 )
 
-// parse reads a policy that may speak of congestion controls alone.
+// parse reads a policy with congestion controls only.
 func parse(text string) (*policy.Policy, error) {
 	language, err := policy.NewLanguage(selector.Language(), []policy.Grammar{grammar()}, nil)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestMistakesHaveTheirPlaces(t *testing.T) {
 	}
 }
 
-// deep is 17 scopes, one below the other, the first below s0.
+// deep has 17 nested scopes, the first below s0.
 func deep() string {
 	var text strings.Builder
 	above := "s0"
@@ -95,8 +95,8 @@ func TestOnlyWhatIsNearIsSuggested(t *testing.T) {
 	}
 }
 
-// What becomes of open connections is told of what changes: a control that they keep, and windows
-// that follow their scope.
+// The notes about open connections name the change: connections keep their control, and windows
+// follow their scope.
 func TestWhatBecomesOfOpenConnections(t *testing.T) {
 	state := func(text string) (s module.State) {
 		if text == "" {

@@ -8,18 +8,18 @@ import (
 )
 
 // ledbatModel is LEDBAT++ in real numbers, written from draft-irtf-iccrg-ledbat-plus-plus, sections
-// 4.1 to 4.5, and from the description of the two additions. It is told what a step was made from
-// and says which windows it allows afterwards.
+// 4.1 to 4.5, and from the description of the two additions. It computes the permitted windows
+// after a step from the step's inputs.
 type ledbatModel struct {
 	target            time.Duration
 	explore, tolerant bool
 }
 
-// The draft's parameters.
+// Parameters of the draft.
 const (
 	mostDivisor  = 16
 	leastWindow  = 2
-	slowdownRest = 9 // times as long as a slowdown took is the time until the next
+	slowdownRest = 9 // time to the next slowdown, relative to the duration of the last
 )
 
 // gain is section 4.2: GAIN = 1 / min(16, ceil(2*TARGET/base)).
@@ -27,8 +27,8 @@ func (m ledbatModel) gain(base time.Duration) float64 {
 	return 1 / math.Max(1, math.Min(mostDivisor, math.Ceil(2*float64(m.target)/float64(base))))
 }
 
-// avoidance is the window after acked segments in congestion avoidance. The draft's equation is of
-// a round trip, in which a window is acknowledged; each segment has its part of it.
+// avoidance returns the window after acked segments in congestion avoidance. The draft's equation
+// applies to a round trip with a whole window; each segment contributes its part.
 func (m ledbatModel) avoidance(window float64, step LEDBATEvent) float64 {
 	change := 0.0
 	if step.Limited {
@@ -40,8 +40,8 @@ func (m ledbatModel) avoidance(window float64, step LEDBATEvent) float64 {
 	return math.Max(leastWindow, window+float64(step.Acked)*change)
 }
 
-// slowStart is the window after acked segments in slow start; past the window of before a climb is
-// a quarter as steep.
+// slowStart returns the window after acked segments in slow start, which grows a quarter as fast
+// above the former window.
 func (m ledbatModel) slowStart(window float64, step LEDBATEvent, saved uint32) float64 {
 	gain := m.gain(step.Base)
 	if m.explore && step.Phase == Climb && math.Floor(window) >= float64(saved) {
@@ -53,16 +53,16 @@ func (m ledbatModel) slowStart(window float64, step LEDBATEvent, saved uint32) f
 	return window + float64(step.Acked)*gain
 }
 
-// ends says whether the delay ends slow start: at three quarters of the target.
+// ends reports whether the delay ends slow start: at three quarters of the target.
 func (m ledbatModel) ends(delay time.Duration) bool { return delay > m.target*3/4 }
 
-// climbed says whether the climb after a slowdown has come to its end.
+// climbed reports whether slow start after a slowdown is complete.
 func (m ledbatModel) climbed(window float64, saved uint32, delay time.Duration) bool {
 	return window >= float64(saved) && (!m.explore || delay >= m.target/4)
 }
 
-// afterLoss are the windows that loss may leave: half, or with tolerance as much as the path holds
-// without a queue, or all of it while a climb sees none.
+// afterLoss returns the windows permitted after a loss: half, or with tolerance the path's capacity
+// without a queue, or the whole window in slow start without a queue.
 func (m ledbatModel) afterLoss(window float64, step LEDBATEvent, rising bool) (allowed []float64) {
 	allowed = []float64{math.Max(leastWindow, math.Floor(window/2))}
 	if !m.tolerant {
@@ -76,8 +76,8 @@ func (m ledbatModel) afterLoss(window float64, step LEDBATEvent, rising bool) (a
 	return allowed
 }
 
-// settled is the window with which slow start ends by delay: as it was, or with explore what the
-// path delivers in a base delay and half of the target.
+// settled returns the window after slow start if delay ended it: unchanged, or with explore the
+// bytes that the path delivers in a base delay and half of the target.
 func (m ledbatModel) settled(window float64, step LEDBATEvent) float64 {
 	if !m.explore || step.Rate == 0 {
 		return window
@@ -86,7 +86,7 @@ func (m ledbatModel) settled(window float64, step LEDBATEvent) float64 {
 	return math.Max(leastWindow, math.Min(math.Floor(window), fits))
 }
 
-// holds is for how many more segments delay is that of a larger window.
+// holds returns the number of further segments with delays of a larger window.
 func (m ledbatModel) holds(step LEDBATEvent) int {
 	if !m.explore {
 		return 0

@@ -39,12 +39,12 @@ func (p *path) throttle(t *testing.T, rate units.BitRate, packets uint32) {
 	}
 }
 
-// TestLEDBATFollowsItsDraft transfers data through a queue, until the control has been in all its
-// phases, and holds every step against the draft's equations.
+// TestLEDBATFollowsItsDraft transfers data through a queue until the control has passed all its
+// phases, and checks every step against the draft's equations.
 func TestLEDBATFollowsItsDraft(t *testing.T) {
 	draft := ledbatModel{target: 60 * time.Millisecond}
 	quick := ledbatModel{target: scavengerTarget, explore: true, tolerant: true}
-	const least, most = 4, 64 // transfers: an emulated processor may be too slow to fill the queue at first
+	const least, most = 4, 64 // transfers: an emulated CPU may be too slow to fill the queue at first
 	for _, test := range []struct {
 		name    string
 		model   ledbatModel
@@ -53,10 +53,10 @@ func TestLEDBATFollowsItsDraft(t *testing.T) {
 		phases  []Phase
 	}{
 		{"ledbat", draft, 6 * mbit, 200, []Phase{SlowStart, Avoidance, Drain}},
-		{"ledbat", draft, 6 * mbit, 10, []Phase{SlowStart, Avoidance, Drain}}, // a queue too short for its target
+		{"ledbat", draft, 6 * mbit, 10, []Phase{SlowStart, Avoidance, Drain}}, // queue too short for its target
 		{"scavenger", quick, 6 * mbit, 200, []Phase{SlowStart, Avoidance, Drain, Climb}},
 		{"scavenger", quick, 2 * mbit, 200, []Phase{SlowStart, Avoidance, Drain, Climb}},
-		{"scavenger", quick, 6 * mbit, 4, []Phase{SlowStart, Avoidance, Drain, Climb}}, // loses all the time
+		{"scavenger", quick, 6 * mbit, 4, []Phase{SlowStart, Avoidance, Drain, Climb}}, // continuous losses
 	} {
 		t.Run(fmt.Sprintf("%s %s %d", test.name, test.rate, test.packets), func(t *testing.T) {
 			control := installAs(t, test.name, Options{Trace: true})
@@ -87,21 +87,21 @@ func TestLEDBATFollowsItsDraft(t *testing.T) {
 	}
 }
 
-// unseen are the phases that none of the steps is of.
+// unseen lists the phases without a step.
 func unseen(phases []Phase, steps []LEDBATEvent) []Phase {
 	return slices.DeleteFunc(slices.Clone(phases), func(phase Phase) bool {
 		return slices.ContainsFunc(steps, func(step LEDBATEvent) bool { return step.Phase == phase })
 	})
 }
 
-// ledbatEvents reads what a trace of LEDBAT++ has of a connection.
+// ledbatEvents returns a connection's LEDBAT++ trace.
 func ledbatEvents(t *testing.T, trace *Trace[LEDBATEvent], conn net.Conn) []LEDBATEvent {
 	t.Helper()
 	return eventsOf(t, trace, conn, func(e LEDBATEvent) (uint16, Kind) { return e.LocalPort, e.Kind })
 }
 
-// grain is how far the integers may be from the real numbers in a step: each of three divisions
-// cuts off less than one part in 65536.
+// grain is the maximum rounding error of a step: each of three divisions cuts off less than one
+// part in 65536.
 const grain = 4.0 / 65536
 
 // checkLEDBAT runs the model beside the control's steps.
@@ -113,9 +113,9 @@ func checkLEDBAT(t *testing.T, m ledbatModel, steps []LEDBATEvent) {
 	before := steps[0]
 	reduced := 0.0   // the window before the last reduction
 	var saved uint32 // the window before the slowdown
-	// When a slowdown began; how long until the next, and from when.
+	// The start of a slowdown, the time until the next, and its reference.
 	var began, rest, rested time.Duration
-	held := 0 // segments to be delivered before delay moves the window
+	held := 0 // segments to be delivered until delay changes the window again
 	for i, step := range steps[1:] {
 		fail := func(format string, values ...any) {
 			t.Helper()
@@ -149,7 +149,7 @@ func checkLEDBAT(t *testing.T, m ledbatModel, steps []LEDBATEvent) {
 				fail("loss leaves %v, want one of %v", step.Window, allowed)
 			}
 		case step.Acked == 0 || before.Threshold != step.Threshold && before.Window > step.Window+float64(step.Acked) && step.Phase == Climb:
-			// nothing was delivered; or the kernel has begun anew after a timeout
+			// nothing was delivered, or the kernel restarted after a timeout
 		case before.Phase == SlowStart && step.Phase == SlowStart:
 			if want := m.slowStart(before.Window, step, saved); !near(want) || m.ends(step.Delay) {
 				fail("slow start makes %v, want %v", step.Window, want)
@@ -203,10 +203,10 @@ func checkLEDBAT(t *testing.T, m ledbatModel, steps []LEDBATEvent) {
 	}
 }
 
-// nearSegment compares windows of whole segments; real numbers may fall on the other side of one.
+// nearSegment compares windows in whole segments, which rounding may shift by one.
 func nearSegment(got, want float64) bool { return math.Abs(got-want) <= 1 }
 
-// leastRTT is the smallest smoothed round-trip time of the steps.
+// leastRTT returns the smallest smoothed RTT of the steps.
 func (ledbatModel) leastRTT(steps []LEDBATEvent) time.Duration {
 	return slices.MinFunc(steps, func(a, b LEDBATEvent) int { return int(a.RTT - b.RTT) }).RTT
 }

@@ -29,12 +29,12 @@ const (
 	otherWay = "  a: {cgroup: /inner, congestion: cubic}\n  c: {user: 4711, congestion: cubic}\n"
 )
 
-// restless is what the part "restless" leads to and fro until it is killed.
+// restless describes the states between which the child process alternates until it is killed.
 type restless struct {
 	Pins, Root, Prefix string
 }
 
-// restlessPart answers once before it begins.
+// restlessPart reports once before it starts.
 func restlessPart(in io.Reader, out io.Writer) error {
 	var work restless
 	if err := json.NewDecoder(in).Decode(&work); err != nil {
@@ -65,8 +65,8 @@ func restlessPart(in io.Reader, out io.Writer) error {
 	}
 }
 
-// TestKilledHalfWay kills a process while it applies and releases. Whoever comes next leads to
-// either state, or leaves nothing.
+// TestKilledHalfWay kills a process while it applies and releases. The next process completes
+// either state, or removes everything.
 func TestKilledHalfWay(t *testing.T) {
 	s, random := newStage(t), testutil.Rand(t)
 	one, other := s.plane.state(t, oneWay), s.plane.state(t, otherWay)
@@ -84,7 +84,7 @@ func TestKilledHalfWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		select { // a moment of the test's choice, or an error of the child's own
+		select { // a random moment, or an error of the child
 		case <-time.After(time.Duration(random.IntN(400)) * time.Millisecond):
 			if err := unix.Kill(process.PID(), unix.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -109,7 +109,7 @@ func TestKilledHalfWay(t *testing.T) {
 	}
 }
 
-// has makes a connection in the cgroup, whose control this is to be.
+// has makes a connection in the cgroup and checks its control.
 func (s *stage) has(t *testing.T, want string) {
 	t.Helper()
 	listener := ""
@@ -122,7 +122,7 @@ func (s *stage) has(t *testing.T, want string) {
 	}
 }
 
-// TestApplyTellsOfOpenConnections has one that was there before keep what it had.
+// TestApplyTellsOfOpenConnections: an open connection keeps its control, and apply reports it.
 func TestApplyTellsOfOpenConnections(t *testing.T) {
 	s := newStage(t)
 	sender, _ := s.connect(t, "", "")
@@ -142,7 +142,7 @@ func TestApplyTellsOfOpenConnections(t *testing.T) {
 	s.has(t, "cubic")
 }
 
-// TestAControlThatHasGone is what a policy meets whose module was unloaded.
+// TestAControlThatHasGone applies a policy with a control after its kernel module was unloaded.
 func TestAControlThatHasGone(t *testing.T) {
 	s := newStage(t)
 	want := s.plane.state(t, "  a: {host: true, congestion: never-made}\n")
@@ -155,7 +155,7 @@ func TestAControlThatHasGone(t *testing.T) {
 	}
 }
 
-// TestTheCommandAndThePolicyShare has weir cc install and a policy hold the same control.
+// TestTheCommandAndThePolicyShare: weir cc install and a policy use the same control.
 func TestTheCommandAndThePolicyShare(t *testing.T) {
 	s := newStage(t)
 	name, pins := s.plane.ourName(), s.plane.host.Pins
@@ -204,7 +204,7 @@ func refusesToRemove(t *testing.T, pins, name string) {
 	}
 }
 
-// TestBesideLimits has limits' programs at the same cgroup, attached before and after.
+// TestBesideLimits attaches the policer's programs to the same cgroup, before and after.
 func TestBesideLimits(t *testing.T) {
 	for _, description := range []string{"limits first", "limits last"} {
 		t.Run(description, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestBesideLimits(t *testing.T) {
 	}
 }
 
-// limitHost puts a limit on the stage's cgroup.
+// limitHost limits the stage's cgroup.
 func limitHost(t *testing.T, s *stage) *police.DataPlane {
 	t.Helper()
 	limits, err := police.Load(1)

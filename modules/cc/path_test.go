@@ -44,8 +44,8 @@ func install(t *testing.T, o Options) *Installed {
 	return installAs(t, "dctcp", o)
 }
 
-// installAs registers an algorithm under a name of the test's own, since names are global, and sees
-// that no trace of it stays.
+// installAs registers an algorithm under a name of the test, since names are global, and checks
+// that nothing of it is left.
 func installAs(t *testing.T, algorithm string, o Options) *Installed {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -122,9 +122,9 @@ func newPath(t *testing.T) *path {
 	return p
 }
 
-// acknowledgeAtOnce keeps the kernel (Linux 6.7 and later) from putting acknowledgments off until a
-// reader that was interrupted by many packets goes on. The receiver's DCTCP is not asked then, and
-// one acknowledgment covers packets with and without marks.
+// acknowledgeAtOnce prevents the kernel (Linux 6.7 and later) from deferring acknowledgments while
+// it processes a backlog. Then the receiver's DCTCP does not run, and one acknowledgment covers
+// packets with and without marks.
 func (p *path) acknowledgeAtOnce(t *testing.T) {
 	t.Helper()
 	for _, ns := range []*netns.Namespace{p.client, p.server} {
@@ -134,8 +134,8 @@ func (p *path) acknowledgeAtOnce(t *testing.T) {
 	}
 }
 
-// choose is a Control function that makes sockets choose a congestion control; "" leaves them
-// alone.
+// choose returns a Control function that sets the congestion control of sockets; "" changes
+// nothing.
 func choose(name string) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) error {
 		if name == "" {
@@ -155,7 +155,7 @@ func errorOr(first error, second *error) error {
 	return *second
 }
 
-// controlName is the congestion control that a connection uses.
+// controlName returns the congestion control of a connection.
 func controlName(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	name, err := controlOf(conn)
@@ -177,7 +177,7 @@ func controlOf(conn net.Conn) (name string, err error) {
 	return name, errorOr(err, &failed)
 }
 
-// connect makes a connection over the path; its ends choose these congestion controls before the
+// connect makes a connection over the path; its ends set these congestion controls before the
 // handshake.
 func (p *path) connect(t *testing.T, clientControl, serverControl string) (sender, receiver net.Conn) {
 	t.Helper()
@@ -194,7 +194,7 @@ func (p *path) connect(t *testing.T, clientControl, serverControl string) (sende
 	return sender, receiver
 }
 
-// dial connects from the client; the socket chooses a congestion control unless it is "".
+// dial connects from the client; the socket sets a congestion control unless it is "".
 func (p *path) dial(address, control string) (conn net.Conn, err error) {
 	dial := net.Dialer{Control: choose(control), Timeout: 10 * time.Second}
 	err = p.client.Do(func() (err error) {
@@ -204,8 +204,8 @@ func (p *path) dial(address, control string) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// transfer sends random octets one way, checks that they arrive as they were, and waits until all
-// are acknowledged.
+// transfer sends random bytes one way, checks them at the receiver, and waits until all are
+// acknowledged.
 func transfer(t *testing.T, random *rand.Rand, sender, receiver net.Conn, octets int) {
 	t.Helper()
 	data := make([]byte, octets)
@@ -239,13 +239,13 @@ func transfer(t *testing.T, random *rand.Rand, sender, receiver net.Conn, octets
 	})
 }
 
-// events reads what a trace of DCTCP has of a connection.
+// events returns a connection's DCTCP trace.
 func events(t *testing.T, trace *Trace[Event], conn net.Conn) []Event {
 	t.Helper()
 	return eventsOf(t, trace, conn, func(e Event) (uint16, Kind) { return e.LocalPort, e.Kind })
 }
 
-// eventsOf reads what a trace has of the connection, by the local port and the kind of its events.
+// eventsOf returns the events of a connection in a trace, by the local port and the kind.
 func eventsOf[E any](t *testing.T, trace *Trace[E], conn net.Conn, of func(E) (port uint16, kind Kind)) (list []E) {
 	t.Helper()
 	local := uint16(conn.LocalAddr().(*net.TCPAddr).Port)
@@ -262,7 +262,7 @@ func eventsOf[E any](t *testing.T, trace *Trace[E], conn net.Conn, of func(E) (p
 			continue
 		}
 		if kind == Start {
-			list = nil // what came before was the handshake
+			list = nil // the handshake
 		}
 		list = append(list, event)
 	}

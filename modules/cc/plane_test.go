@@ -24,8 +24,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// stage is a data plane whose host is one cgroup, a path on which connections are made, and a
-// process in the cgroup's "inner".
+// stage is a data plane on one cgroup, a path for connections, and a process in the cgroup's
+// "inner".
 type stage struct {
 	*path
 	plane  *hostPlane
@@ -50,7 +50,7 @@ func newStage(t *testing.T) *stage {
 	if err := inner.Add(members[0]); err != nil {
 		t.Fatal(err)
 	}
-	// So that what the kernel offers everywhere is not what connections have anyway.
+	// The kernel's default control must differ from the tested ones.
 	if err := sysctl.Set(s.client, "net.ipv4.tcp_congestion_control", "reno"); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// ownPlane is a data plane whose controls have names of the test's own. Nothing of it may stay.
+// ownPlane is a data plane with control names of the test. It must leave nothing behind.
 func ownPlane(t *testing.T, root, pins string) *hostPlane {
 	t.Helper()
 	p := &hostPlane{module.Host{Pins: pins, CgroupRoot: root}, Module{prefix: fmt.Sprintf("wt%d_", os.Getpid())}}
@@ -81,13 +81,13 @@ func (p *hostPlane) isGone(t *testing.T) {
 	}
 }
 
-// ourName is what sockets know DCTCP by.
+// ourName is the test's name of DCTCP.
 func (p *hostPlane) ourName() string {
 	name, _, _ := p.module.controlName("dctcp")
 	return name
 }
 
-// read is what a policy's scopes come to on this host.
+// read binds a policy's scopes on this host.
 func (p *hostPlane) read(text string) (s module.State, err error) {
 	parsed, err := parse(text)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *hostPlane) apply(t *testing.T, have, want module.State) (notes []string
 	return notes
 }
 
-// counts are what the report says, as assigned, no_ecn, chosen, failed.
+// counts returns the reported counters assigned, no_ecn, chosen, failed.
 func (p *hostPlane) counts(t *testing.T, have module.State) map[string][4]uint64 {
 	t.Helper()
 	report, err := p.Report(have)
@@ -155,7 +155,7 @@ func TestConnectionsOfAScopeGetItsControl(t *testing.T) {
 	for _, test := range []struct {
 		description, scopes string
 		work                task
-		plain               bool // the peer refuses ECN
+		plain               bool // the peer does not support ECN
 		want                string
 		counts              map[string][4]uint64
 	}{
@@ -192,12 +192,12 @@ func TestConnectionsOfAScopeGetItsControl(t *testing.T) {
 		if got := s.plane.counts(t, want); fmt.Sprint(got) != fmt.Sprint(test.counts) {
 			t.Errorf("%s: counted %v, want %v", test.description, got, test.counts)
 		}
-		s.plane.apply(t, want, module.State{}) // forgets the counts
+		s.plane.apply(t, want, module.State{}) // clears the counters
 	}
 }
 
-// TestAcceptedConnectionsGetIt has the listening end inside of scopes: ECN is asked for by what the
-// listener is.
+// TestAcceptedConnectionsGetIt accepts connections inside of scopes: the listener's properties
+// decide about ECN.
 func TestAcceptedConnectionsGetIt(t *testing.T) {
 	s := newStage(t)
 	for _, scopes := range []string{"cgroup: /inner", "user: 4711", "mark: 16", "netns: " + s.server.Name, "prefix: 10.9.0.1/32", "host: true"} {
@@ -219,8 +219,8 @@ func TestAcceptedConnectionsGetIt(t *testing.T) {
 	}
 }
 
-// TestOnlyControlsThatNeedECNAskForIt has a namespace that asks for no ECN of its own, and a peer
-// that takes part.
+// TestOnlyControlsThatNeedECNAskForIt uses a namespace that does not request ECN by default, and a
+// peer that supports it.
 func TestOnlyControlsThatNeedECNAskForIt(t *testing.T) {
 	s := newStage(t)
 	if err := sysctl.Set(s.client, "net.ipv4.tcp_ecn", "2"); err != nil {
@@ -259,8 +259,8 @@ func TestWhatThisHostLacksIsRefused(t *testing.T) {
 	}
 }
 
-// A policy's controls whose pins somebody has moved away have not ended: neither does a release say
-// so, nor are others attached beside them.
+// Controls with moved pins are still active: release reports them, and apply attaches no second
+// set.
 func TestControlsWhosePinsWereMovedAreTold(t *testing.T) {
 	testutil.Need(t, "struct_ops", probe.ProgramType(ebpf.StructOps))
 	pins := filepath.Join(testutil.BPFFS(t), "cc")
@@ -291,7 +291,7 @@ func TestControlsWhosePinsWereMovedAreTold(t *testing.T) {
 	}
 }
 
-// A policy that outgrows the data plane keeps its counters, and one program gives the controls.
+// A policy that outgrows the data plane keeps its counters, and one program assigns the controls.
 func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	s := newStage(t)
 	connect := func(want string) {
@@ -317,8 +317,8 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	testutil.Eventually(t, 10*time.Second, "one program is attached", func() bool { return testutil.CountPrograms(t, s.group.Path)[2] == 1 })
 }
 
-// A process killed while a larger program takes the place of the pinned one leaves connections
-// their control, and the next apply leaves one program.
+// After a kill during the replacement by a larger program, connections keep their control, and the
+// next apply leaves one program.
 func TestACrashWhileTheDataPlaneGrows(t *testing.T) {
 	for _, staged := range []struct {
 		name string

@@ -41,7 +41,7 @@ func ownGroup(t *testing.T) cgroup.Cgroup {
 	return group
 }
 
-// holdDownloads holds the downloads of this process.
+// holdDownloads applies rLEDBAT to the downloads of this process.
 func holdDownloads(t *testing.T, name string) *Receiver {
 	t.Helper()
 	held, err := Receive(ownGroup(t).Path, name)
@@ -52,7 +52,7 @@ func holdDownloads(t *testing.T, name string) *Receiver {
 	return held
 }
 
-// clampOf is the bound of a connection's receive window.
+// clampOf returns a connection's TCP_WINDOW_CLAMP.
 func clampOf(t *testing.T, conn net.Conn) (clamp int) {
 	t.Helper()
 	raw, err := conn.(*net.TCPConn).SyscallConn()
@@ -67,8 +67,8 @@ func clampOf(t *testing.T, conn net.Conn) (clamp int) {
 	return clamp
 }
 
-// TestDownloadsAreHeldAndSetFree looks at the bound of a window before much has come, after that,
-// and when nothing steers it any more.
+// TestDownloadsAreHeldAndSetFree checks the window clamp at the start of a connection, after some
+// data, and after the policy ends.
 func TestDownloadsAreHeldAndSetFree(t *testing.T) {
 	for _, name := range Receivings() {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestDownloadsAreHeldAndSetFree(t *testing.T) {
 			client, server := p.connect(t, "", "")
 			random := testutil.Rand(t)
 			transfer(t, random, server, client, 4096)
-			// Ten segments, and what slow start makes of three at most.
+			// Ten segments, at most tripled by slow start.
 			if got := clampOf(t, client); got < 10*1000 || got > 14*1460 {
 				t.Errorf("the window is bounded to %d octets, want about ten segments", got)
 			}
@@ -98,14 +98,13 @@ func TestDownloadsAreHeldAndSetFree(t *testing.T) {
 	}
 }
 
-// isHeld says whether a window is bounded to about ten segments.
+// isHeld reports whether a window is limited to about ten segments.
 func isHeld(t *testing.T, conn net.Conn) bool {
 	t.Helper()
 	return clampOf(t, conn) <= 14*1460
 }
 
-// TestAPolicyHoldsDownloads has a scope that ends while the program stays, and one that ends with
-// the policy.
+// TestAPolicyHoldsDownloads: one scope ends while the program stays, another ends with the policy.
 func TestAPolicyHoldsDownloads(t *testing.T) {
 	p, group := newPath(t), ownGroup(t)
 	plane, random := ownPlane(t, group.Path, filepath.Join(testutil.BPFFS(t), "cc")), testutil.Rand(t)
@@ -128,7 +127,7 @@ func TestAPolicyHoldsDownloads(t *testing.T) {
 			}
 		} else {
 			plane.apply(t, want, other)
-			transfer(t, random, server, client, 4096) // its acknowledgments free it
+			transfer(t, random, server, client, 4096) // its acknowledgments restore the window
 		}
 		if isHeld(t, client) {
 			t.Errorf("the freed window is bounded to %d octets", clampOf(t, client))
@@ -139,7 +138,7 @@ func TestAPolicyHoldsDownloads(t *testing.T) {
 	}
 }
 
-// Without timestamps there are no round-trip times.
+// Without timestamps there are no RTT samples.
 func TestConnectionsWithoutTimestampsAreLeftAlone(t *testing.T) {
 	p := newPath(t)
 	held := holdDownloads(t, "rledbat")
@@ -154,7 +153,7 @@ func TestConnectionsWithoutTimestampsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// What does not leave the host finds no queue in which it could yield.
+// Connections over loopback share no queue, so they stay unchanged.
 func TestConnectionsThatStayHereAreLeftAlone(t *testing.T) {
 	p := newPath(t)
 	held := holdDownloads(t, "rledbat")

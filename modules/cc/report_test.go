@@ -8,7 +8,7 @@ import (
 	"weir/core/module"
 )
 
-// What is told of a scope is of the treatment that it has.
+// The report of a scope contains the columns of its treatment only.
 func TestAScopeTellsOfItsTreatmentAlone(t *testing.T) {
 	counts := Counts{Assigned: 1, Received: Received{Connections: 2, Steps: 1}}
 	for _, test := range []struct {

@@ -11,27 +11,27 @@ import (
 	"weir/modules/cc/internal/steps"
 )
 
-// rledbatModel is rLEDBAT in real numbers: LEDBAT++ as ledbatModel has it, for octets that arrive
-// (RFC 9840, section 4). It goes along with a connection, says what each step has to make of the
-// window, and then takes over what was made of it, so that errors of rounding do not add up.
+// rledbatModel is rLEDBAT in real numbers: ledbatModel for received bytes (RFC 9840, section 4). It
+// follows a connection, computes the expected window of each step, and continues from the actual
+// window, so that rounding errors do not add up.
 type rledbatModel struct {
 	ledbatModel
 	phase               Phase
-	window, saved       float64         // octets
-	next                uint32          // the octet that is to come
-	minutes             []time.Duration // the least of each, or unknown
-	last                []time.Duration // round trips
-	inRound, wholeRound time.Duration   // the least of this round, and of the last whole one with any; or unknown
+	window, saved       float64         // bytes
+	next                uint32          // sequence number of the next byte
+	minutes             []time.Duration // min. of each, or unknown
+	last                []time.Duration // RTT samples
+	inRound, wholeRound time.Duration   // min. RTT of this round, and of the last round with samples; or unknown
 	srtt                time.Duration
-	minute, round       uint32  // ticks at which they began
-	came                float64 // octets, in this round
-	rate                float64 // octets a second, in the round before
-	measured            bool    // there was one
+	minute, round       uint32  // ticks: start
+	came                float64 // bytes in this round
+	rate                float64 // bytes/s in the round before
+	measured            bool    // rate is valid
 	until, began        uint32  // ticks
-	held, recovering    float64 // octets to come
-	beyond              *uint32 // the timestamp of what came first beyond a hole
+	held, recovering    float64 // bytes to come
+	beyond              *uint32 // timestamp of the first segment beyond a hole
 	lost                int     // in this round
-	queueNow, queuePast bool    // a queue was seen since the last slowdown, and before it
+	queueNow, queuePast bool    // a queue was measured since the last slowdown, and before it
 }
 
 const (
@@ -41,7 +41,7 @@ const (
 
 func since(now, then uint32) time.Duration { return time.Duration(now-then) * tick }
 
-// segment is the size of one.
+// segment is the size of a segment.
 func segments(octets float64, ack steps.Ack) float64 { return octets / float64(ack.Mss) }
 
 func newRledbatModel(m ledbatModel, ack steps.Ack) *rledbatModel {
@@ -49,7 +49,7 @@ func newRledbatModel(m ledbatModel, ack steps.Ack) *rledbatModel {
 		inRound: unknown, wholeRound: unknown}
 }
 
-// base and delay are those of RFC 6817, section 4.2, of round trips.
+// base and delay are those of RFC 6817, section 4.2, for RTT samples.
 func (m *rledbatModel) base() (least time.Duration, known bool) {
 	least = slices.Min(m.minutes)
 	return least, least != unknown
@@ -63,8 +63,8 @@ func (m *rledbatModel) delay() time.Duration {
 	return max(0, slices.Min(m.last)-base)
 }
 
-// standing is the queue that no round trip of the last whole round has seen shorter, as RFC 9406
-// (section 4.2) judges it, nor the last four.
+// standing is the standing queue: the smaller of the last round's min. RTT (RFC 9406, section 4.2)
+// and the min. of the last four samples, beyond the base delay.
 func (m *rledbatModel) standing() time.Duration {
 	base, known := m.base()
 	if !known || m.wholeRound == unknown {
@@ -73,7 +73,7 @@ func (m *rledbatModel) standing() time.Duration {
 	return min(m.delay(), max(0, m.wholeRound-base))
 }
 
-// remember adds a round trip.
+// remember adds an RTT sample.
 func (m *rledbatModel) remember(ack steps.Ack) {
 	if since(ack.Now, m.minute) >= 3662109*tick {
 		m.minute = ack.Now
@@ -91,10 +91,9 @@ func (m *rledbatModel) remember(ack steps.Ack) {
 	m.last = m.last[max(0, len(m.last)-4):]
 }
 
-// limits says whether the window is what keeps the sender from sending, and whether that is a close
-// call, which rounding may decide.
+// limits reports whether the window limits the sender, and whether rounding may decide otherwise.
 func (m *rledbatModel) limits(ack steps.Ack) (limited, close bool) {
-	// An acknowledgment that is delayed makes more than a half of few segments.
+	// Half of a few segments is hidden by delayed acknowledgments.
 	if math.Floor(math.Floor(m.window)/2) < 2*float64(ack.Mss) {
 		return true, false
 	}
@@ -102,7 +101,7 @@ func (m *rledbatModel) limits(ack steps.Ack) (limited, close bool) {
 	return most >= m.window/2, math.Abs(most-m.window/2) <= 2+most/1000
 }
 
-// again says whether what came now was sent again.
+// again reports whether the new bytes are a retransmission.
 func (m *rledbatModel) again(ack steps.Ack, octets float64) bool {
 	is := m.beyond != nil && octets > 0 && int32(ack.Tsval-*m.beyond) > 0
 	switch {
@@ -115,7 +114,7 @@ func (m *rledbatModel) again(ack steps.Ack, octets float64) bool {
 	return is
 }
 
-// check holds a step against the model.
+// check compares a step with the model.
 func (m *rledbatModel) check(step steps.Step) error {
 	ack, after := step.Ack, step.State
 	octets := float64(ack.Next - m.next)
@@ -151,7 +150,7 @@ func (m *rledbatModel) check(step steps.Step) error {
 	return nil
 }
 
-// loss is what a loss makes of the window.
+// loss applies a loss to the window.
 func (m *rledbatModel) loss(ack steps.Ack, octets float64) []float64 {
 	if !m.again(ack, octets) {
 		return []float64{m.window}
@@ -179,7 +178,7 @@ func (m *rledbatModel) loss(ack steps.Ack, octets float64) []float64 {
 	return []float64{m.window}
 }
 
-// rest is what a loss leaves.
+// rest returns the window after a loss.
 func (m *rledbatModel) rest(ack steps.Ack) float64 {
 	base, known := m.base()
 	rising := m.phase == SlowStart || m.phase == Climb
@@ -191,12 +190,12 @@ func (m *rledbatModel) rest(ack steps.Ack) float64 {
 	case !m.queueNow && !m.queuePast:
 		return m.window / 2
 	case m.delay() == 0:
-		return m.window // none of it waits
+		return m.window // no queue
 	}
 	return math.Max(m.window/2, m.window*float64(base)/float64(base+m.delay()))
 }
 
-// move is what octets make of the window.
+// move applies received bytes to the window.
 func (m *rledbatModel) move(ack steps.Ack, octets float64, base time.Duration, allowed []float64, step steps.Step) []float64 {
 	delay, least := m.delay(), 2*float64(ack.Mss)
 	m.queueNow = m.queueNow || delay >= m.target/4
@@ -225,7 +224,7 @@ func (m *rledbatModel) move(ack steps.Ack, octets float64, base time.Duration, a
 		}
 		return []float64{math.Max(least, math.Min(m.window, m.rate*(base+m.target/2).Seconds()))}
 	}
-	// What may be a burst has the rise be a quarter as steep, or none; a queue that stands ends it.
+	// Possible bursts slow the growth to a quarter or stop it; a standing queue ends slow start.
 	queue := delay
 	if m.explore {
 		queue = m.standing()

@@ -11,18 +11,18 @@ import (
 	"weir/modules/cc/internal/steps"
 )
 
-// bottleneck is a path in a time of its own: a link of a rate with a drop-tail queue, the way there
-// before it, the way back without one.
+// bottleneck is a simulated path with its own clock: a link with a rate and a drop-tail queue,
+// behind a forward delay, and a reverse delay without a queue.
 type bottleneck struct {
 	now    time.Duration
 	coming timeline
-	rate   float64 // octets a second
-	most   float64 // octets: the queue
+	rate   float64 // bytes/s
+	most   float64 // bytes: the queue
 	oneWay time.Duration
-	train  float64       // segments that senders wait to send at once, as TSO does; 0 for none
-	think  time.Duration // after which senders answer; what they send first echoes what came before
-	clump  time.Duration // acknowledgments arrive together, so often; 0 for each by itself
-	free   time.Duration // when the link has sent all that waits
+	train  float64       // segments that senders send in one burst, like TSO; 0 for none
+	think  time.Duration // reply time of the application; its first data echoes an older timestamp
+	clump  time.Duration // interval at which acknowledgments arrive together; 0 for each by itself
+	free   time.Duration // end of the last transmission
 }
 
 type event struct {
@@ -63,7 +63,7 @@ func (b *bottleneck) run(until time.Duration) {
 
 func (b *bottleneck) waits() time.Duration { return max(0, b.free-b.now) }
 
-// send has a packet of so many octets cross, unless the queue is full.
+// send transmits a packet of a size in bytes, unless the queue is full.
 func (b *bottleneck) send(octets float64, arrives func()) {
 	if b.waits().Seconds()*b.rate+octets > b.most {
 		return
@@ -74,13 +74,14 @@ func (b *bottleneck) send(octets float64, arrives func()) {
 
 const simulatedSegment = 1448
 
-// download is a TCP connection with CUBIC at its sender. Its receiver is steered unless s is nil.
+// download is a TCP connection with CUBIC at its sender. rLEDBAT controls its receiver unless s is
+// nil.
 type download struct {
 	t    *testing.T
 	path *bottleneck
 	s    *stepper
 
-	// the sender
+	// sender
 	cwnd, ssthresh, wmax float64 // segments
 	epoch                time.Duration
 	una, nxt, edge       uint32 // segments
@@ -90,12 +91,12 @@ type download struct {
 	timer                time.Duration
 	stopped              bool
 
-	// the receiver
+	// receiver
 	next, right, unacked uint32          // segments
 	came                 map[uint32]bool // beyond a hole
 	tsval, echoed        uint32
 	octets               float64
-	queued               time.Duration // longest that a packet has waited
+	queued               time.Duration // max. queueing delay of a packet
 }
 
 func (b *bottleneck) download(t *testing.T, s *stepper) *download {
@@ -114,7 +115,7 @@ func (b *bottleneck) download(t *testing.T, s *stepper) *download {
 
 func milliseconds(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
 
-// pump sends what the windows allow.
+// pump sends as much as the windows allow.
 func (d *download) pump() {
 	flight := func() float64 { return float64(d.nxt-d.una) - float64(len(d.sacked)) }
 	if flight() > 0 && math.Min(math.Floor(d.cwnd)-flight(), float64(d.edge)-float64(d.nxt)) < math.Min(d.path.train, d.cwnd/4) {
@@ -135,7 +136,7 @@ func (d *download) transmit(segment uint32) {
 	})
 }
 
-// timeout begins anew with the first segment if nothing has been acknowledged for long.
+// timeout restarts from the first segment after a long time without acknowledgments.
 func (d *download) timeout() {
 	if d.nxt > d.una && d.path.now-d.timer > 300*time.Millisecond {
 		d.ssthresh, d.cwnd, d.recover, d.nxt, d.high = math.Max(2, d.cwnd/2), 1, d.una, d.una, 0
@@ -145,8 +146,8 @@ func (d *download) timeout() {
 	d.path.after(100*time.Millisecond, d.timeout)
 }
 
-// arrive is a segment at the receiver, which acknowledges every other one, and at once what leaves
-// or fills a hole.
+// arrive processes a segment at the receiver, which acknowledges every second segment, and at once
+// those that leave or fill a hole.
 func (d *download) arrive(segment, tsval, echo uint32) {
 	d.octets += simulatedSegment
 	holes := len(d.came) > 0
@@ -164,7 +165,7 @@ func (d *download) arrive(segment, tsval, echo uint32) {
 	} else {
 		d.path.after(40*time.Millisecond, func() {
 			if d.unacked > 0 && d.next-1 == segment {
-				d.echoed = max(d.echoed, echo) // as the kernel's hook, it takes no round trip from it
+				d.echoed = max(d.echoed, echo) // like the kernel's hook, without an RTT sample
 				d.acknowledge(echo)
 			}
 		})
@@ -185,7 +186,7 @@ func (d *download) ack(echo uint32) steps.Ack {
 
 func (d *download) acknowledge(echo uint32) {
 	d.unacked = 0
-	window := uint32(128) // more than the path and its queue hold
+	window := uint32(128) // larger than the path and its queue
 	if d.s != nil {
 		window = uint32(d.s.step(d.t, d.ack(echo)).State.Window >> 16 / simulatedSegment)
 	}
@@ -204,7 +205,7 @@ func (d *download) acknowledge(echo uint32) {
 	d.path.after(back, func() { d.acknowledged(next, right, high, came, stamp) })
 }
 
-// acknowledged is an acknowledgment at the sender.
+// acknowledged processes an acknowledgment at the sender.
 func (d *download) acknowledged(next, right, high uint32, came map[uint32]bool, stamp uint32) {
 	d.echo = max(d.echo, stamp)
 	d.edge = max(d.edge, right)
@@ -222,7 +223,7 @@ func (d *download) acknowledged(next, right, high uint32, came map[uint32]bool, 
 		acked++
 		d.timer = d.path.now
 	}
-	d.nxt = max(d.nxt, d.una) // it may have begun anew in vain
+	d.nxt = max(d.nxt, d.una) // after a spurious restart
 	for segment := d.una; segment+3 <= d.high && segment < d.nxt; segment++ {
 		if d.sacked[segment] || d.resent[segment] {
 			continue
@@ -256,7 +257,7 @@ func (d *download) grow(acked float64) {
 	}
 }
 
-// measure is what arrives in a time, in octets a second.
+// measure returns the bytes per second received during a time.
 func (d *download) measure(from, until time.Duration) float64 {
 	d.path.run(from)
 	before := d.octets
@@ -264,11 +265,11 @@ func (d *download) measure(from, until time.Duration) float64 {
 	return (d.octets - before) / (until - from).Seconds()
 }
 
-// fits is what a path of that kind lets through, as a part of its rate.
+// fits is the capacity of such a path, relative to its rate.
 const fits = float64(simulatedSegment) / (simulatedSegment + 66)
 
-// TestDownloadsYield has a download alone, beside one that nobody steers, and alone again, on a
-// path whose queue is one bandwidth-delay product.
+// TestDownloadsYield runs a download alone, beside one without rLEDBAT, and alone again, on a path
+// with a queue of one bandwidth-delay product.
 func TestDownloadsYield(t *testing.T) {
 	path := func() *bottleneck {
 		return &bottleneck{rate: 2.5e6 * fits, most: 50_000, oneWay: 10 * time.Millisecond}
@@ -303,9 +304,8 @@ func TestDownloadsYield(t *testing.T) {
 	}
 }
 
-// TestDownloadsFillIdlePaths has a download alone where what a sender sends at once waits longer
-// than scavenger's target, although no queue stands: slow start's bursts, trains of segments, and
-// acknowledgments that come together.
+// TestDownloadsFillIdlePaths runs a download alone with bursts that wait longer than scavenger's
+// target without a standing queue: slow start, trains of segments, and merged acknowledgments.
 func TestDownloadsFillIdlePaths(t *testing.T) {
 	long := bottleneck{rate: 6.25e6 * fits, most: 937_500, oneWay: 75 * time.Millisecond}
 	trains, clumps, shallow, short := long, long, long, bottleneck{rate: 12.5e6 * fits, most: 250_000, oneWay: 10 * time.Millisecond}

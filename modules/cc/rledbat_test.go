@@ -11,12 +11,12 @@ import (
 	"weir/modules/cc/internal/steps"
 )
 
-// receivingModels are the variants, and what the control is told of them.
+// receivingModels are the variants with their parameters.
 func receivingModels() map[string]ledbatModel {
 	return map[string]ledbatModel{"rledbat": {target: 60 * time.Millisecond}, "scavenger": {target: scavengerTarget, explore: true, tolerant: true}}
 }
 
-// stepper makes a connection's steps in the kernel, and holds each against the model.
+// stepper makes a connection's steps in the kernel and compares each with the model.
 type stepper struct {
 	steps *steps.Steps
 	tune  steps.Tunables
@@ -56,7 +56,7 @@ func (s *stepper) step(t *testing.T, ack steps.Ack) steps.Step {
 	return step
 }
 
-// TestRLEDBATFollowsItsModel makes steps of anything that acknowledgments might tell.
+// TestRLEDBATFollowsItsModel makes random steps.
 func TestRLEDBATFollowsItsModel(t *testing.T) {
 	for name := range receivingModels() {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestRLEDBATFollowsItsModel(t *testing.T) {
 	}
 }
 
-// anything is what acknowledgments tell at random, with queues that come and go.
+// anything generates random acknowledgments, with queues that come and go.
 type anything struct {
 	random *rand.Rand
 	ack    steps.Ack

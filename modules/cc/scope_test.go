@@ -24,14 +24,14 @@ import (
 	"weir/kernel/testutil"
 )
 
-// task is what the part "connect" does from inside a cgroup.
+// task is the input of the part "connect", which runs inside a cgroup.
 type task struct {
 	Namespace, Address, Choose string
 	User, Mark                 int  // of the socket; 0 for the process's
-	Listen                     bool // accept a connection instead of making one; the address is answered first
+	Listen                     bool // accept a connection instead of making one, after reporting the address
 }
 
-// connectPart makes or accepts one connection a task, and answers which congestion control it got.
+// connectPart makes or accepts one connection per task and reports its congestion control.
 func connectPart(in io.Reader, out io.Writer) error {
 	answers := json.NewEncoder(out)
 	for tasks := json.NewDecoder(in); ; {
@@ -73,7 +73,7 @@ func (work task) connection(answers *json.Encoder) (net.Conn, error) {
 		return dial.Dial("tcp4", work.Address)
 	}
 	config := net.ListenConfig{Control: work.control}
-	config.SetMultipathTCP(false) // or the kernel's own socket below is another user's
+	config.SetMultipathTCP(false) // otherwise the kernel's own socket below belongs to another user
 	listener, err := config.Listen(context.Background(), "tcp4", work.Address)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (work task) connection(answers *json.Encoder) (net.Conn, error) {
 	return listener.Accept()
 }
 
-// control makes a socket what the task says.
+// control configures a socket for the task.
 func (work task) control(network, address string, raw syscall.RawConn) error {
 	var err error
 	failed := raw.Control(func(fd uintptr) {
@@ -131,8 +131,8 @@ func inCgroup(t *testing.T) (group cgroup.Cgroup, send func(task), answer func()
 	}
 }
 
-// listen accepts connections for the length of the test. Its congestion control decides whether a
-// SYN that is itself ECN-capable, as that of a control which needs ECN, may negotiate ECN.
+// listen accepts connections during the test. Its congestion control decides whether an ECN-capable
+// SYN, as sent by controls that need ECN, may negotiate ECN.
 func (p *path) listen(t *testing.T, control string) net.Listener {
 	t.Helper()
 	var listener net.Listener
@@ -187,7 +187,7 @@ func TestScopeGivesTheControlToItsNewConnections(t *testing.T) {
 	}
 }
 
-// One cgroup's attachment ends without that of the others.
+// Ending one cgroup's attachment keeps that of the others.
 func TestAttachUntilClosed(t *testing.T) {
 	control := install(t, Options{})
 	p := newPath(t)

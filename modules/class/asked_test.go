@@ -26,7 +26,7 @@ import (
 
 const cs1, af11 = byte(dscp.Scavenger) << 2, byte(10) << 2
 
-// inside starts a command in a namespace and a cgroup of the stage's; it is killed with the test.
+// inside starts a command in a namespace and a cgroup of the stage; it ends with the test.
 func (s *stage) inside(t *testing.T, ns *netns.Namespace, group string, arguments ...string) *exec.Cmd {
 	t.Helper()
 	directory, err := os.Open(s.group(t, group).Path)
@@ -45,8 +45,8 @@ func (s *stage) inside(t *testing.T, ns *netns.Namespace, group string, argument
 	return cmd
 }
 
-// nginx serves a file of 300,000 octets on port 80 of both families in a cgroup of the stage's, as
-// it comes from its package.
+// nginx serves a file of 300,000 bytes on port 80 over IPv4 and IPv6 in a cgroup of the stage, with
+// the configuration of its package.
 func (s *stage) nginx(t *testing.T, group string) {
 	t.Helper()
 	testutil.Command(t, "nginx")
@@ -76,8 +76,8 @@ http { access_log off; client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; f
 	})
 }
 
-// drain counts what has come to the other host by its octet of type of service: of the port to
-// which most packets came, for other flows end late.
+// drain counts the packets received by the other host by their type of service, for the port with
+// the most packets, since other flows end late.
 func (s *stage) drain(t *testing.T, protocol byte) map[byte]int {
 	t.Helper()
 	flows, most, buffer := map[uint16]map[byte]int{}, 0, make([]byte, 1<<17)
@@ -110,7 +110,7 @@ func (s *stage) drain(t *testing.T, protocol byte) map[byte]int {
 	}
 }
 
-// An unmodified nginx answers curl in the class in which curl asks, from the first packet on.
+// An unmodified nginx replies to curl with the DSCP of its requests, from the first packet on.
 func TestAServerAnswersInTheClassInWhichItIsAsked(t *testing.T) {
 	s := newStage(t)
 	testutil.Command(t, "curl")
@@ -153,7 +153,7 @@ func TestAServerAnswersInTheClassInWhichItIsAsked(t *testing.T) {
 	}
 }
 
-// echo answers datagrams, and connections octet by octet, in a cgroup of the stage's.
+// echo replies to datagrams, and to connections byte by byte, in a cgroup of the stage.
 func (s *stage) echo(t *testing.T, group string) {
 	t.Helper()
 	testutil.Command(t, "python3")
@@ -184,7 +184,8 @@ while True:
 	})
 }
 
-// dial opens a client's socket on the other host, and returns what sets its type of service.
+// dial opens a client socket on the other host and returns a function that sets its type of
+// service.
 func (s *stage) dial(t *testing.T, network, to string) (conn net.Conn, ask func(tos byte)) {
 	t.Helper()
 	must(t, s.there.Do(func() (err error) {
@@ -205,7 +206,7 @@ func (s *stage) dial(t *testing.T, network, to string) (conn net.Conn, ask func(
 	}
 }
 
-// The class changes with the next packet that asks; flows of one client do not share it.
+// The class changes with the next request; flows of one client have separate classes.
 func TestAClientChangesItsMind(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "echo")
@@ -219,7 +220,7 @@ func TestAClientChangesItsMind(t *testing.T) {
 				for i, tos := range []byte{0, le, af11, cs1, le | 1, 0} {
 					want := tos &^ 3
 					if want == cs1 {
-						want = 0 // not among those that may be asked for
+						want = 0 // not accepted
 					}
 					ask(tos)
 					exchange(t, other)
@@ -238,7 +239,7 @@ func TestAClientChangesItsMind(t *testing.T) {
 	}
 }
 
-// exchange has an octet answered.
+// exchange sends a byte and waits for the reply.
 func exchange(t *testing.T, conn net.Conn) {
 	t.Helper()
 	must(t, conn.SetDeadline(time.Now().Add(60*time.Second)))
@@ -248,7 +249,7 @@ func exchange(t *testing.T, conn net.Conn) {
 	must(t, err)
 }
 
-// A policy that begins to answer as asked, and one that ends it, keep counters and leave nothing.
+// Changing a policy to as-asked and back keeps the counters and leaves nothing behind.
 func TestAnswersComeAndGoWithThePolicy(t *testing.T) {
 	s := newStage(t)
 	s.echo(t, "echo")

@@ -16,7 +16,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// datagram is one of UDP between the same ports of two hosts, behind Ethernet's header.
+// datagram is a UDP datagram between two hosts with an Ethernet header.
 func datagram(from, to string, dscp dscp.DSCP) []byte {
 	frame, tos := make([]byte, 14), byte(dscp<<2)
 	source, destination := netip.MustParseAddr(from), netip.MustParseAddr(to)
@@ -36,10 +36,10 @@ func datagram(from, to string, dscp dscp.DSCP) []byte {
 	return append(append(frame, ip...), 0, 9, 0, 9, 0, 8, 0, 0, 0, 0, 0, 0)
 }
 
-// BenchmarkMark reports what the programs take of one packet in a test run: the one at ingress,
-// which remembers how a flow asks, and the one at egress, which marks with that. Packets have no
-// socket, as forwarded ones, so that scopes are told by prefix. What a program that does nothing
-// takes is the test run's own part.
+// BenchmarkMark reports the time of one packet in a BPF test run, of the ingress program, which
+// stores the requested DSCP, and of the egress program, which marks with it. Packets have no
+// socket, like forwarded ones, so prefixes select the scopes. An empty program shows the cost of
+// the test run itself.
 func BenchmarkMark(b *testing.B) {
 	testutil.NeedRoot(b)
 	const asks, asks6, here, here6 = "198.51.100.9", "2001:db8:51::9", "192.0.2.9", "2001:db8:9::9"

@@ -27,7 +27,7 @@ import (
 
 const le, ef = byte(dscp.LowEffort) << 2, byte(dscp.Expedited) << 2
 
-// Of all that arrives, only the two bits of ECN are the sender's.
+// Arriving packets keep only the two ECN bits of the sender.
 func TestPacketsAreMarkedWithTheirScopesClass(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "bulk/inner")
@@ -60,7 +60,7 @@ func TestPacketsAreMarkedWithTheirScopesClass(t *testing.T) {
 	}
 }
 
-// What has its class already is counted, and not written.
+// A packet with the right class is counted, and not written.
 func TestWhatIsMarkedAlreadyIsLeftAlone(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "bulk")
@@ -75,7 +75,7 @@ func TestWhatIsMarkedAlreadyIsLeftAlone(t *testing.T) {
 	}
 }
 
-// In shadow the scope counts what it would do, and the next one does what it would have done.
+// In shadow a scope counts the hypothetical effect, and the next scope takes effect.
 func TestShadowMarksNothing(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "bulk/inner")
@@ -89,8 +89,8 @@ func TestShadowMarksNothing(t *testing.T) {
 	}
 }
 
-// A scope that goes marks nothing any more, and its number counts from zero; nothing is attached or
-// pinned after the release.
+// A removed scope marks nothing, and its number counts from zero again; after the release nothing
+// is attached or pinned.
 func TestWhatGoesLeavesNothing(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "bulk")
@@ -124,7 +124,7 @@ func TestWhatGoesLeavesNothing(t *testing.T) {
 	}
 }
 
-// A device that comes later is not in place until the next apply.
+// A device created later has no program until the next apply.
 func TestDevicesThatComeLaterAreMarkedAtToo(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "bulk")
@@ -154,7 +154,7 @@ func TestDevicesThatComeLaterAreMarkedAtToo(t *testing.T) {
 	}
 }
 
-// pins are the pinned attachments.
+// pins lists the pinned attachments.
 func (s *stage) pins(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(s.plane.host.Devices, "*"))
@@ -162,8 +162,8 @@ func (s *stage) pins(t *testing.T) []string {
 	return all
 }
 
-// What a container sends is told by its cgroup at the container's own device, also where its
-// namespace has come later.
+// Packets of a container match its cgroup at the container's own device, even if its namespace was
+// created later.
 func TestOtherNamespacesAreMarkedInToo(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "bulk")
@@ -195,7 +195,7 @@ func TestOtherNamespacesAreMarkedInToo(t *testing.T) {
 	s.plane.host.Namespaces = nil
 }
 
-// A router marks what it forwards by either end's prefix.
+// A router marks forwarded packets by the prefix of either end.
 func TestForwardedPacketsAreMarkedByPrefix(t *testing.T) {
 	s := newStage(t)
 	inside := testutil.Namespace(t, "inside")
@@ -217,8 +217,8 @@ func TestForwardedPacketsAreMarkedByPrefix(t *testing.T) {
 	}
 }
 
-// The header is found on devices whose packets begin with it too, and behind a VLAN's; the packet
-// around it is of the same socket and has the same class.
+// The header is found on devices without a link-layer header and behind VLAN tags too; the outer
+// packet of a tunnel has the same socket and gets the same class.
 func TestTunnelsAndVLANsAreMarked(t *testing.T) {
 	for _, test := range []struct {
 		kind, here, there string
@@ -233,7 +233,7 @@ func TestTunnelsAndVLANsAreMarked(t *testing.T) {
 			for ns, arguments := range map[*netns.Namespace]string{s.here: test.here, s.there: test.there} {
 				add := append([]string{"-n", ns.Name, "link", "add"}, strings.Fields(arguments)...)
 				testutil.Need(t, strings.Fields(test.kind)[0]+" devices", exec.Command("ip", add...).Run())
-				// Nobody else is to send by it.
+				// Only the test may send through it.
 				must(t, sysctl.Set(ns, "net.ipv6.conf.upper.disable_ipv6", "1"))
 				ip(t, "-n", ns.Name, "link", "set", "upper", "up")
 			}
@@ -245,7 +245,7 @@ func TestTunnelsAndVLANsAreMarked(t *testing.T) {
 			if got := s.arrived(t, test.protocol, 2); !maps.Equal(got, map[byte]int{le: 2}) {
 				t.Errorf("packets arrived by type of service: %v", got)
 			}
-			if test.protocol == unix.IPPROTO_GRE { // their content, which was passed over
+			if test.protocol == unix.IPPROTO_GRE { // inner packets, which were skipped
 				s.send(t, "bulk", "10.30.0.2", 0, 2)
 				if got := s.arrived(t, unix.IPPROTO_UDP, 2); !maps.Equal(got, map[byte]int{le: 2}) {
 					t.Errorf("datagrams left the tunnel by type of service: %v", got)
@@ -255,7 +255,7 @@ func TestTunnelsAndVLANsAreMarked(t *testing.T) {
 	}
 }
 
-// Super-packets are marked before they are cut, and every segment arrives.
+// Super-packets are marked before segmentation, and every segment arrives.
 func TestTCPIsMarkedWhole(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "bulk")
@@ -286,7 +286,7 @@ func TestTCPIsMarkedWhole(t *testing.T) {
 	file := os.NewFile(uintptr(fd), "connection")
 	const octets = 1 << 20
 	_, err = file.Write(make([]byte, octets))
-	must(t, errors.Join(err, unix.Shutdown(fd, unix.SHUT_WR), file.Close())) // the process in the cgroup holds it too
+	must(t, errors.Join(err, unix.Shutdown(fd, unix.SHUT_WR), file.Close())) // the process in the cgroup has a copy
 	if got := <-received; got != octets {
 		t.Errorf("%d octets were received, want %d", got, octets)
 	}
@@ -327,8 +327,8 @@ func TestCodePointsHaveTheirNames(t *testing.T) {
 	}
 }
 
-// A policy that outgrows the data plane keeps its counters, and packets are marked by the larger
-// one at devices that have been there before.
+// A policy that outgrows the data plane keeps its counters, and the larger program marks packets at
+// existing devices too.
 func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	s := newStage(t)
 	s.group(t, "bulk")

@@ -6,7 +6,7 @@ import "weir/internal/dscp"
 
 import "testing"
 
-// Marks of several cgroups are each their own, and one that has ended leaves room for another.
+// Each command has its own marks, and an ended command frees its entry.
 func TestMarksOfSeveralCgroups(t *testing.T) {
 	s := newStage(t)
 	must(t, s.here.Do(func() error {
@@ -39,7 +39,7 @@ func TestMarksOfSeveralCgroups(t *testing.T) {
 	}))
 }
 
-// One command's marks tell what they did.
+// The counters of a command belong to it alone.
 func TestMarksOfACommandAreCounted(t *testing.T) {
 	s := newStage(t)
 	must(t, s.here.Do(func() error {

@@ -17,8 +17,8 @@ import (
 	"weir/kernel/testutil/headers"
 )
 
-// Who asks with extension headers, or is answered with them, has his class in the flow that asked
-// and in no other one.
+// With IPv6 extension headers in the request or in the reply, the class applies to the flow of the
+// request and to no other flow.
 func TestAnswersGoByPortsBehindExtensionHeaders(t *testing.T) {
 	testutil.NeedRoot(t)
 	const asks, here, ethernet, ip6, other = "2001:db8:51::9", "2001:db8:9::9", 14, 40, 9
@@ -56,7 +56,7 @@ func TestAnswersGoByPortsBehindExtensionHeaders(t *testing.T) {
 			_, err := m.ask.Run(&ebpf.RunOptions{Data: frame(asks, here, port, other, way.ask), Repeat: 1})
 			must(t, err)
 			want := dscp.LowEffort
-			if way.ask.Later || way.answer.Later { // neither tells ports
+			if way.ask.Later || way.answer.Later { // packets without ports
 				want = dscp.BestEffort
 			}
 			if got := answered(frame(here, asks, other, port, way.answer)); got != want {

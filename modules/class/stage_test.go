@@ -36,13 +36,12 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// stage is a host (a namespace and a cgroup tree of its own), another one behind a device, and a
-// data plane.
+// stage is a host (a namespace and a cgroup tree), another host behind a device, and a data plane.
 type stage struct {
 	here, there *netns.Namespace
 	root        cgroup.Cgroup
 	plane       *hostPlane
-	arriving    int // packet socket at the other's device
+	arriving    int // packet socket at the other host's device
 }
 
 const (
@@ -97,7 +96,7 @@ func (s *stage) release() (released bool, err error) {
 	return released, err
 }
 
-// state is what a policy's scopes come to on this host.
+// state binds a policy's scopes on this host.
 func (s *stage) state(t *testing.T, text string) (state module.State) {
 	t.Helper()
 	p, err := parse(text)
@@ -151,7 +150,7 @@ func (s *stage) inPlace(t *testing.T, have module.State) (in bool) {
 	return in
 }
 
-// counts are what the report says, as packets and marked.
+// counts returns the reported packets and marked packets.
 func (s *stage) counts(t *testing.T, have module.State) map[string][2]uint64 {
 	t.Helper()
 	report, err := s.plane.Report(have)
@@ -166,7 +165,7 @@ func (s *stage) counts(t *testing.T, have module.State) map[string][2]uint64 {
 	return all
 }
 
-// group makes a cgroup of the stage's, unless it is there.
+// group creates a cgroup of the stage if it is missing.
 func (s *stage) group(t *testing.T, name string) cgroup.Cgroup {
 	t.Helper()
 	path := filepath.Join(s.root.Path, name)
@@ -176,7 +175,7 @@ func (s *stage) group(t *testing.T, name string) cgroup.Cgroup {
 	return cgroup.Cgroup{Path: path}
 }
 
-// send sends datagrams from a cgroup, with the octet of type of service that the sender asks for.
+// send sends datagrams from a cgroup with a type of service set by the sender.
 func (s *stage) send(t *testing.T, group, to string, tos, datagrams int) {
 	t.Helper()
 	sockets, err := s.group(t, group).OpenSockets(t.Context())
@@ -201,8 +200,8 @@ func (s *stage) send(t *testing.T, group, to string, tos, datagrams int) {
 	}
 }
 
-// arrived waits for so many packets of a transport protocol at the other host's device and counts
-// them by their octet of type of service. Every IPv4 header's checksum must be right.
+// arrived waits for a number of packets of a transport protocol at the other host's device and
+// counts them by type of service. The checksum of every IPv4 header must be correct.
 func (s *stage) arrived(t *testing.T, protocol byte, packets int) map[byte]int {
 	t.Helper()
 	got, buffer := map[byte]int{}, make([]byte, 1<<17)
@@ -228,7 +227,7 @@ func (s *stage) arrived(t *testing.T, protocol byte, packets int) map[byte]int {
 	return got
 }
 
-// look reads an IP header.
+// look parses an IP header.
 func look(t *testing.T, b []byte) (tos, protocol byte, ok bool) {
 	t.Helper()
 	switch b[0] >> 4 {

@@ -12,7 +12,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// packet is a datagram of a DSCP between two hosts.
+// packet is a datagram between two hosts with a DSCP.
 func packet(source string, dscp dscp.DSCP) []byte {
 	tos := byte(dscp << 2)
 	frame := make([]byte, 14, 94)
@@ -34,7 +34,7 @@ func packet(source string, dscp dscp.DSCP) []byte {
 	return append(frame, ip...)
 }
 
-// prefixes is a border with so many of each family, the first of which the packets come from.
+// prefixes is a border with a number of prefixes of each family; the first matches the packets.
 func prefixes(n int) *Treatment {
 	t := &Treatment{Device: "eth0"}
 	for i := range n {
@@ -44,9 +44,9 @@ func prefixes(n int) *Treatment {
 	return t
 }
 
-// BenchmarkBorder reports what a border's program takes of one packet in a test run. One that is
-// marked is marked by the first run and has the class in the others; where two classes are
-// translated into each other, every run writes.
+// BenchmarkBorder reports the time of one packet in a BPF test run. The first run changes a packet
+// that is marked, later runs find it marked; with two classes translated into each other every run
+// writes.
 func BenchmarkBorder(b *testing.B) {
 	testutil.NeedRoot(b)
 	swap := &Treatment{Translate: []Pair{{Here: dscp.LowEffort, Beyond: dscp.Scavenger}, {Here: dscp.Scavenger, Beyond: dscp.LowEffort}}}

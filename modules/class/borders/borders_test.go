@@ -20,14 +20,14 @@ import (
 
 const le, cs1, ef, af21 = byte(1) << 2, byte(8) << 2, byte(46) << 2, byte(18) << 2
 
-// A campus knows less than best effort as LE, the network beyond as CS1; what its dormitory sends
-// into the campus is LE whatever it says.
+// A campus uses LE for less than best effort, the network beyond uses CS1. All packets from the
+// dormitory become LE at the ingress of the campus.
 func TestTwoNetworksMeet(t *testing.T) {
 	s := newStage(t)
 	have := s.apply(t, module.State{}, "  eth0: {translate: {lbe: CS1}}\n"+
 		"  eth1: {from: {10.20.0.0/24: lbe, '2001:db8:20::/64': lbe}}\n")
 	beyond, inside := taker(t, s.beyond), taker(t, s.inside)
-	rightNop := []byte{1, 1, 1, 0} // of RFC 791: no operation, end of list
+	rightNop := []byte{1, 1, 1, 0} // RFC 791: no operation, end of list
 	for _, test := range []struct {
 		description string
 		out         bool
@@ -69,7 +69,7 @@ func TestTwoNetworksMeet(t *testing.T) {
 	}
 }
 
-// In shadow all is counted and nothing written.
+// Shadow mode counts without writing.
 func TestShadowWritesNothing(t *testing.T) {
 	s := newStage(t)
 	have := s.apply(t, module.State{}, "  eth1: {from: {10.20.0.0/24: lbe}, translate: {premium: AF41}, shadow: true}\n")
@@ -84,7 +84,7 @@ func TestShadowWritesNothing(t *testing.T) {
 	}
 }
 
-// What changes takes the place of what was, and its counters; what goes leaves nothing.
+// A changed border keeps its place and its counters; a removed one leaves nothing behind.
 func TestBordersChangeAndGo(t *testing.T) {
 	s := newStage(t)
 	fd := taker(t, s.beyond)
@@ -117,7 +117,7 @@ func TestBordersChangeAndGo(t *testing.T) {
 	}
 }
 
-// A border whose device is away is waited for.
+// A border of a missing device waits for it.
 func TestABorderWaitsForItsDevice(t *testing.T) {
 	s := newStage(t)
 	const text = "  eth7: {from: {10.20.0.0/24: lbe}}\n"
@@ -141,7 +141,7 @@ func TestABorderWaitsForItsDevice(t *testing.T) {
 	s.apply(t, want, text)
 }
 
-// A tag may be beside the packet or in it.
+// VLAN tags in the packet or in its metadata.
 func TestTagsAreLookedBehind(t *testing.T) {
 	s := newStage(t)
 	for ns, dev := range map[string]string{s.router.Name: "eth1", s.inside.Name: "eth0"} {
@@ -168,7 +168,7 @@ func TestTagsAreLookedBehind(t *testing.T) {
 	}
 }
 
-// A device without a link layer has the IP header first.
+// Devices without a link-layer header start with the IP header.
 func TestDevicesWithoutALinkLayerAreBorders(t *testing.T) {
 	s := newStage(t)
 	for ns, ends := range map[*netns.Namespace][3]string{s.router: {"10.20.0.1", inside4, "10.88.0.1/24"}, s.inside: {inside4, "10.20.0.1", "10.88.0.2/24"}} {
@@ -212,7 +212,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
-// A treatment survives the journal, so that nothing is changed that has not changed.
+// A treatment survives the journal, so that unchanged borders stay untouched.
 func TestATreatmentIsWrittenAndRead(t *testing.T) {
 	want := border(t, all)
 	text, err := json.Marshal(want)

@@ -17,7 +17,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A process that applies policies in another's namespace, to be killed.
+// A process that applies policies in another namespace until it is killed.
 const (
 	crashPins = "WEIR_BORDERS_TEST_PINS"
 	crashOne  = "  eth1: {from: {10.20.0.0/24: lbe}}\n"
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// applyForever leads from one policy to the other, to nothing, and so on until it is killed.
+// applyForever applies one policy, the other, none, and so on until it is killed.
 func applyForever(pins string) int {
 	plane := planeAt(pins)
 	var states []module.State
@@ -54,7 +54,7 @@ func applyForever(pins string) int {
 	}
 }
 
-// Whoever comes after kill -9 at any moment leads on, or back to nothing.
+// After kill -9 at any moment the next process completes the change, or removes everything.
 func TestKilledAnywhereItIsLedOnOrBack(t *testing.T) {
 	s := newStage(t)
 	random := testutil.Rand(t)
@@ -65,7 +65,7 @@ func TestKilledAnywhereItIsLedOnOrBack(t *testing.T) {
 		pipe, err := command.StdoutPipe()
 		must(t, err)
 		must(t, command.Start())
-		_, read := pipe.Read(make([]byte, 1)) // it has been through all states once
+		_, read := pipe.Read(make([]byte, 1)) // it has passed all states once
 		time.Sleep(time.Duration(random.IntN(30_000)) * time.Microsecond)
 		must(t, errors.Join(read, command.Process.Kill()))
 		if err := command.Wait(); err == nil || !killed(err) {

@@ -20,8 +20,8 @@ func (s *stage) inspect(t *testing.T, have module.State) (found []module.Inspect
 	return found
 }
 
-// What is in force is what was promised, and nothing of the test is counted; another policy's
-// programs, and none, are found.
+// Inspect accepts the active state without counting its test packets, and rejects programs of
+// another policy and missing ones.
 func TestProgramsInForceAreProved(t *testing.T) {
 	s := newStage(t)
 	have := s.apply(t, module.State{}, all+"  eth1: {from: {10.20.0.0/24: lbe}, shadow: true}\n")
@@ -50,7 +50,7 @@ func TestProgramsInForceAreProved(t *testing.T) {
 	}
 }
 
-// The border's own judge and the tests' oracle agree.
+// The border's own judge agrees with the tests' oracle.
 func TestTheJudgeAgreesWithTheOracle(t *testing.T) {
 	border := border(t, all)
 	random := testutil.Rand(t)

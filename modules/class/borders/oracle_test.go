@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// become is what a border makes of a frame, written from the RFCs without a look at the programs:
-// RFC 791 and 8200 for headers, 2474 for the DSCP, 1071 for the checksum, from the first octet on.
-// header is how many octets are in front of an IP header without tags.
+// become returns the expected output of a border for a frame, written from the RFCs without the
+// programs: RFC 791 and 8200 for headers, 2474 for the DSCP, 1071 for the checksum. header is the
+// number of bytes before an IP header without tags.
 func become(t *Treatment, frame []byte, header int, incoming bool) []byte {
 	ip, ok := network(frame, header)
 	if !ok {
@@ -48,27 +48,26 @@ func become(t *Treatment, frame []byte, header int, incoming bool) []byte {
 		return out
 	}
 	length := int(packet[0]&15) * 4
-	if length > len(packet) { // nobody could compute it
+	if length > len(packet) { // truncated: the checksum cannot be computed
 		length = len(packet) &^ 1
 	}
 	wrong := onesComplement(packet[:length])
 	packet[1] = given<<2 | packet[1]&3
-	// The checksum that makes the sum of all words what it was.
+	// The checksum that keeps the sum of all words unchanged.
 	binary.BigEndian.PutUint16(packet[10:], 0)
 	sum := uint32(onesComplement(packet[:length]))
 	check := uint32(wrong) + (0xffff - sum)
 	check = check>>16 + check&0xffff
-	if check == 0xffff { // zero's other form, which RFC 1071's complement of a sum does not take
+	if check == 0xffff { // the other representation of zero, which RFC 1071's complement excludes
 		check = 0
 	}
 	binary.BigEndian.PutUint16(packet[10:], uint16(check))
 	return out
 }
 
-// marked is the DSCP of the longest prefix, the source's of two as long, or the one that it would
-// have.
+// marked returns the DSCP of the longest prefix, the source's on a tie, or keep.
 func marked(t *Treatment, from, to netip.Addr, given byte) byte {
-	best := Rule{Class: keep, Prefix: netip.Prefix{}} // of -1 bits
+	best := Rule{Class: keep, Prefix: netip.Prefix{}} // of length -1
 	for _, r := range t.From {
 		if r.Prefix.Contains(from) && r.Prefix.Bits() > best.Prefix.Bits() {
 			best = r
@@ -85,7 +84,7 @@ func marked(t *Treatment, from, to netip.Addr, given byte) byte {
 	return byte(best.DSCP)
 }
 
-// network is the IP packet of a frame; false where there is none whose header is whole.
+// network returns the IP packet of a frame; false without a complete IP header.
 func network(frame []byte, header int) ([]byte, bool) {
 	rest, want := frame, byte(0)
 	if header > 0 {

@@ -28,8 +28,8 @@ func border(t testing.TB, text string) *Treatment {
 	return p.Host[0].Treatment.(*Treatment)
 }
 
-// Random frames come out as the oracle says, octet for octet: of both families, with tags,
-// options, as fragments, cut off anywhere, of no protocol at all.
+// Random frames leave exactly as the oracle expects: both families, tags, options, fragments,
+// truncated frames, other protocols.
 func TestFramesAreAsTheOracleSays(t *testing.T) {
 	testutil.NeedRoot(t)
 	border := border(t, all)
@@ -43,7 +43,7 @@ func TestFramesAreAsTheOracleSays(t *testing.T) {
 		for _, hook := range border.hooks() {
 			got, err := through(objects.at(hook), frame)
 			if errors.Is(err, unix.EINVAL) && len(frame) < 14+2*4+40 {
-				refused++ // by the kernel's test run, which wants a whole header
+				refused++ // the kernel's test run requires a complete header
 				continue
 			}
 			must(t, err)
@@ -62,7 +62,7 @@ func TestFramesAreAsTheOracleSays(t *testing.T) {
 	t.Logf("changed %v, refused by the test run %d", changed, refused)
 }
 
-// through sends a frame through a program that must let everything pass.
+// through sends a frame through a program that must let every frame pass.
 func through(program *ebpf.Program, frame []byte) ([]byte, error) {
 	run := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64)}
 	verdict, err := program.Run(run)
@@ -77,7 +77,7 @@ var (
 	addresses6 = []string{"2001:db8:20::1", "2001:db8:20::53", "2001:db8:1::1", "2001:db9::1", "::ffff:10.20.0.1"}
 )
 
-// randomFrame is any frame, most of them of IP.
+// randomFrame returns a random frame, most of them IP.
 func randomFrame(random *rand.Rand) []byte {
 	frame := make([]byte, 12, 256)
 	fill(random, frame)
@@ -112,7 +112,7 @@ func random4(random *rand.Rand) []byte {
 	b[1] = someTOS(random)
 	copy(b[12:], netip.MustParseAddr(addresses4[random.IntN(len(addresses4))]).AsSlice())
 	copy(b[16:], netip.MustParseAddr(addresses4[random.IntN(len(addresses4))]).AsSlice())
-	if random.IntN(4) > 0 { // else it stays wrong
+	if random.IntN(4) > 0 { // otherwise it stays wrong
 		b[10], b[11] = 0, 0
 		binary.BigEndian.PutUint16(b[10:], ^onesComplement(b[:words*4]))
 	}
@@ -129,7 +129,7 @@ func random6(random *rand.Rand) []byte {
 	return b
 }
 
-// someTOS is one of those that mean something, or any.
+// someTOS returns a DSCP with a meaning to the border, or any.
 func someTOS(random *rand.Rand) byte {
 	known := []byte{0, 1, 8, 46, 34, 3}
 	if random.IntN(3) == 0 {
@@ -138,7 +138,7 @@ func someTOS(random *rand.Rand) byte {
 	return known[random.IntN(len(known))]<<2 | byte(random.IntN(4))
 }
 
-// fill makes octets random.
+// fill fills a slice with random bytes.
 func fill(random *rand.Rand, b []byte) {
 	for i := range b {
 		b[i] = byte(random.Uint32())

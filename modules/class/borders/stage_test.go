@@ -43,7 +43,7 @@ type stage struct {
 	plane                  *hostPlane
 }
 
-// Addresses of hosts: beyond is 192.0.2.2, inside is 10.20.0.2, and the same of IPv6.
+// Addresses of hosts: beyond is 192.0.2.2, inside is 10.20.0.2, with IPv6 equivalents.
 const (
 	beyond4, beyond6 = "192.0.2.2", "2001:db8:2::2"
 	inside4, inside6 = "10.20.0.2", "2001:db8:20::2"
@@ -138,7 +138,7 @@ func (s *stage) release() (released bool, err error) {
 	return released, err
 }
 
-// counts are what the report says, by direction: packets, marked, translated.
+// counts returns the reported counters by direction: packets, marked, translated.
 func (s *stage) counts(t *testing.T, have module.State) map[string][3]uint64 {
 	t.Helper()
 	all := map[string][3]uint64{}
@@ -159,7 +159,7 @@ func (s *stage) counts(t *testing.T, have module.State) map[string][3]uint64 {
 	return all
 }
 
-// taker looks at what arrives at a host's device.
+// taker reads the packets that arrive at a host's device.
 func taker(t *testing.T, ns *netns.Namespace) (fd int) {
 	t.Helper()
 	must(t, ns.Do(func() (err error) {
@@ -170,10 +170,10 @@ func taker(t *testing.T, ns *netns.Namespace) (fd int) {
 	return fd
 }
 
-// marker is at the front of what is sent.
+// marker is at the start of the payload of each packet.
 const marker = "border"
 
-// send sends a datagram of so many octets with an octet of type of service, and options of IPv4.
+// send sends a datagram of a size in bytes with a type of service and IPv4 options.
 func send(t *testing.T, ns *netns.Namespace, to string, tos byte, octets int, options []byte) {
 	t.Helper()
 	family, level, option := unix.AF_INET, unix.IPPROTO_IP, unix.IP_TOS
@@ -197,8 +197,8 @@ func send(t *testing.T, ns *netns.Namespace, to string, tos byte, octets int, op
 	must(t, unix.Sendto(fd, append([]byte(marker), make([]byte, octets)...), 0, address))
 }
 
-// arrived waits for so many packets that carry datagrams or parts of one, and returns their octets
-// of type of service. Every IPv4 header's checksum must be right.
+// arrived waits for a number of packets with test datagrams or fragments and returns their types of
+// service. The checksum of every IPv4 header must be correct.
 func arrived(t *testing.T, fd, packets int) (all []byte) {
 	t.Helper()
 	buffer := make([]byte, 1<<16)

@@ -13,31 +13,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onWire is what a datagram of the size takes on the wire.
+// onWire is the size of a datagram on the wire in bytes.
 const onWire = size + 28 + ethernetHeader + ethernetOverhead
 
-// load is what is offered of each class, as shares of the link.
+// load is the offered load of each class, relative to the link's rate.
 type load struct {
 	name        string
 	be, ef, lbe float64
 }
 
-// loads are those of the paper's sections 5.2 and 5.3, a quarter of them best effort, then with
-// more of it than a fair half.
+// loads are those of the paper's sections 5.2 and 5.3, a quarter of it best effort, then more than
+// a fair half.
 var loads = []load{
 	{"50 %", .125, 0, .375}, {"95 %", .20, .05, .70}, {"100 %", .20, .05, .75}, {"120 %", .25, .05, .90},
 	{"120 %, much of it best effort", .70, .05, .45}, {"200 %, much of it best effort", .90, .05, 1.05},
 }
 
-// offered is what became of one class.
+// offered holds the results of one class.
 type offered struct {
 	sent, received, disordered int
 }
 
 const benchRate = 20_000_000
 
-// offer sends what a load says for some time, evenly, and returns what became of each class and
-// what part of the rest less than best effort had.
+// offer sends a load evenly for some time. It returns the results of each class, and the fraction
+// of the spare capacity used by less than best effort.
 func (s *stage) offer(b *testing.B, dscps []byte, l load, preset string, last time.Duration) (of map[byte]*offered, ofRest float64) {
 	b.Helper()
 	state := s.apply(b, fmt.Sprintf("  eth0: {rate: %dbit, preset: %s}\n", benchRate, preset))
@@ -66,7 +66,7 @@ func (s *stage) offer(b *testing.B, dscps []byte, l load, preset string, last ti
 			time.Sleep(wait)
 			continue
 		}
-		if now.Sub(next.due) > 5*time.Millisecond { // this machine was elsewhere: what was to be sent then is not offered
+		if now.Sub(next.due) > 5*time.Millisecond { // the machine was late: skip these packets
 			next.due = now
 		}
 		next.due = next.due.Add(next.every)
@@ -91,7 +91,7 @@ func (s *stage) offer(b *testing.B, dscps []byte, l load, preset string, last ti
 	return of, float64(after-before) / min(max(rest, .01*benchRate*elapsed.Seconds()/8/onWire), float64(of[dscps[2]].sent))
 }
 
-// BenchmarkLoss reports loss and order by class, load and preset: the paper's section 5.3.
+// BenchmarkLoss reports loss and reordering by class, load and preset: the paper's section 5.3.
 func BenchmarkLoss(b *testing.B) {
 	for _, preset := range []string{Own, "geant-1", "geant-2"} {
 		for _, l := range loads {
@@ -117,7 +117,7 @@ func BenchmarkLoss(b *testing.B) {
 	}
 }
 
-// BenchmarkClassifier reports what the program takes of one packet, beside the same packet in a
+// BenchmarkClassifier reports the classifier's time per packet, for a plain packet and for one in a
 // tunnel.
 func BenchmarkClassifier(b *testing.B) {
 	link := &Treatment{Rate: 1e9, Classes: preset(Own)}
@@ -139,9 +139,9 @@ func BenchmarkClassifier(b *testing.B) {
 	}
 }
 
-// BenchmarkCost reports how fast one processor sends datagrams through a link that is not full, as
-// a ratio to a plain queue, in rounds in which every setting has its turn: what HTB takes, and what
-// classes take beyond it.
+// BenchmarkCost reports the datagrams that one CPU sends through a link that is not full, as a
+// ratio to a plain queue: the cost of HTB, and of the classes beyond it. The settings alternate in
+// rounds.
 func BenchmarkCost(b *testing.B) {
 	const rounds, bursts = 7, 20
 	s := newStage(b, "")
@@ -158,7 +158,7 @@ func BenchmarkCost(b *testing.B) {
 		{"classes", func() { s.apply(b, "  eth0: {rate: 40Gbit}\n") }},
 	}
 	fd := s.listen(b)
-	must(b, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1)) // nobody reads
+	must(b, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1)) // the socket is never read
 	ratios := map[string][]float64{}
 	for range rounds {
 		took := map[string]time.Duration{}
@@ -186,7 +186,7 @@ func BenchmarkCost(b *testing.B) {
 	s.clear(b)
 }
 
-// clear removes what is at the device's root, if anything.
+// clear removes the root qdisc of the device, if any.
 func (s *stage) clear(b *testing.B) {
 	b.Helper()
 	_, err := s.release()

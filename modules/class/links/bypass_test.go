@@ -18,7 +18,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// around is what is said of what goes around the queue: by plan, and by status.
+// around holds the expected warnings about bypasses: of plan, and of status.
 func (s *stage) around(t *testing.T, have module.State) []string {
 	t.Helper()
 	var doubts []string
@@ -47,7 +47,7 @@ func (s *stage) device(t *testing.T, name string) (d rtnl.Device) {
 	return d
 }
 
-// second makes eth1, behind which is 10.9.1.2.
+// second creates eth1 with 10.9.1.2 behind it.
 func (s *stage) second(t *testing.T) {
 	t.Helper()
 	run(t, "ip", "-n "+s.here.Name+" link add eth1 type veth peer eth1 netns "+s.there.Name)
@@ -57,8 +57,8 @@ func (s *stage) second(t *testing.T) {
 	run(t, "ip", "-n "+s.here.Name+" neighbour replace 10.9.1.2 lladdr 02:00:00:00:00:02 nud permanent dev eth1")
 }
 
-// sends sends one datagram of less than best effort and says how many the link's class has sent by
-// then.
+// sends sends one datagram of less than best effort and returns the number sent by the link's class
+// so far.
 func (s *stage) sends(t *testing.T, have module.State, to [4]byte) uint64 {
 	t.Helper()
 	fd := s.socket(t, s.here)
@@ -101,7 +101,7 @@ func TestFiltersThatRedirectAreSaid(t *testing.T) {
 	for _, test := range []struct {
 		name, at, action string
 		to               [4]byte
-		waits            uint64 // of one datagram
+		waits            uint64 // number sent by the class for one datagram
 		says             string
 	}{
 		{"away", "eth0", "egress redirect dev eth1", [4]byte{10, 9, 0, 2}, 0,

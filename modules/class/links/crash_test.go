@@ -15,7 +15,7 @@ import (
 	"weir/core/module"
 )
 
-// A process that applies a policy in another's namespace, to be killed.
+// A process that applies a policy in another namespace until it is killed.
 const (
 	crashPolicy = "WEIR_LINKS_TEST_POLICY"
 	crashPins   = "WEIR_LINKS_TEST_PINS"
@@ -47,7 +47,8 @@ func applyForever(text string) int {
 	}
 }
 
-// Whoever comes after kill -9 at any moment leads on, or back to exactly what was there.
+// After kill -9 at any moment the next process completes the change, or restores the former tree
+// exactly.
 func TestKilledAnywhereItIsLedOnOrBack(t *testing.T) {
 	s := newStage(t, "")
 	for line := range strings.Lines(formers["htb"]) {

@@ -10,7 +10,7 @@ import (
 	"weir/core/module"
 )
 
-// What the classes take the place of is said before, when it happens, and while they are there.
+// Plan, apply and status name the replaced tree.
 func TestWhatIsReplacedIsSaid(t *testing.T) {
 	const policy = "  eth0: {rate: 10Mbit}\n"
 	for name, tree := range map[string]string{"default": "", "clsact": "", "pfifo": "pfifo", "htb": "htb with 1 class"} {

@@ -20,8 +20,8 @@ func (s *stage) inspect(t *testing.T, have module.State) (found []module.Inspect
 	return found
 }
 
-// Weir's classes hold under load, and those of the paper's first table harm best effort. Nothing of
-// it goes farther than the link.
+// Under load Weir's classes keep their promise, and those of the paper's first table harm best
+// effort. The test's packets do not leave the link.
 func TestClassesAreProvedUnderLoad(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	for preset, want := range map[string]module.Verdict{"weir": module.Holds, "geant-2": module.Holds, "geant-1": module.Fails} {
@@ -57,7 +57,8 @@ func TestWhatCannotBeTestedIsSaid(t *testing.T) {
 	}
 }
 
-// judged is what the judge says of streams of 100 packets of a link of 10 Mbit/s, after a change.
+// judged returns the judge's verdict about streams of 100 packets on a link of 10 Mbit/s, after a
+// change.
 func judged(t *testing.T, change func(*measured)) module.Inspection {
 	t.Helper()
 	link := only(t, "  eth0: {rate: 10Mbit}\n")

@@ -14,15 +14,15 @@ import (
 	"weir/kernel/testutil"
 )
 
-// slow is a link that takes tens of milliseconds for a datagram, so that all bursts wait there
-// before many have left, and whose queues for others than lbe hold all of them.
+// slow is a link that needs tens of milliseconds per datagram, so that whole bursts queue up; the
+// queues of all classes except lbe hold a burst.
 func slow(preset string) string {
 	return "  eth0:\n    rate: 1Mbit\n    preset: " + preset + "\n    classes:\n" +
 		"      premium: {queue: 5s, ecn: false}\n      best-effort: {queue: 5s, ecn: false}\n      lbe: {queue: 1s, ecn: false}\n"
 }
 
-// between counts the datagrams of one class that came between the first and the last of another,
-// which must be complete and in order.
+// between counts the datagrams of one class that arrive between the first and the last of another
+// class, which must be complete and in order.
 func between(t *testing.T, all []arrival, of, other byte, packets int) (n int) {
 	t.Helper()
 	next := 0
@@ -43,9 +43,9 @@ func between(t *testing.T, all []arrival, of, other byte, packets int) (n int) {
 	return n
 }
 
-// While less than best effort is there in plenty, others pass it, lose nothing and stay in order;
-// it has its hundredth. With one priority for all (table 1 of the paper) it takes turns with best
-// effort, with two (table 2) it does not.
+// Beside less than best effort in excess, other classes lose nothing and stay in order; it gets its
+// 1 % share. With a single priority (table 1 of the paper) it alternates with best effort, with two
+// (table 2) it does not.
 func TestLessThanBestEffortGivesWay(t *testing.T) {
 	const ef, be, many = 10, 60, 400
 	for preset, test := range map[string]struct{ least, most int }{
@@ -76,7 +76,7 @@ func TestLessThanBestEffortGivesWay(t *testing.T) {
 	}
 }
 
-// While best effort fills the link, less than best effort has its share all the same.
+// Less than best effort keeps its share while best effort fills the link.
 func TestLessThanBestEffortIsNotStarved(t *testing.T) {
 	s := newStage(t, "")
 	have := s.apply(t, strings.ReplaceAll(slow(Own), "lbe: {", "lbe: {weight: 5%, ")+"      network-control: {weight: 1%}\n")
@@ -88,7 +88,7 @@ func TestLessThanBestEffortIsNotStarved(t *testing.T) {
 	}
 }
 
-// What a class may have waiting is bounded in time, whatever keeps it.
+// The queue of a class is bounded in time, with any leaf.
 func TestWhatWaitsIsBounded(t *testing.T) {
 	for keys, needs := range map[string]string{"ecn: false": "", "ecn: true": "fq_codel", "leaf: fq_codel, ecn: false": "fq_codel", "leaf: cake": "cake"} {
 		t.Run(keys, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			have := s.apply(t, "  eth0: {rate: 10Mbit, classes: {lbe: {queue: 100ms, "+keys+"}}}\n")
 			s.send(t, train{1, 2000, 0})
 			sent, dropped := s.row(t, have, lowEffort)
-			// 125,000 octets in 120 datagrams, or 82 packets; and what has left meanwhile.
+			// 125,000 bytes in 120 datagrams or 82 packets, plus datagrams sent meanwhile
 			if waits := 2000 - int(sent) - int(dropped); waits > 130 {
 				t.Errorf("%d datagrams wait, of 2000", waits)
 			}
@@ -108,7 +108,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 }
 
-// formers are trees that were there before.
+// formers are trees installed before the test.
 var formers = map[string]string{
 	"default": "", "pfifo": "qdisc add dev eth0 root handle 5: pfifo limit 77",
 	"htb": "qdisc add dev eth0 root handle 1: htb default 20 r2q 5\nclass add dev eth0 parent 1: classid 1:20 htb rate 10mbit ceil 20mbit prio 3\n" +
@@ -152,7 +152,7 @@ func TestTheFormerTreeComesBack(t *testing.T) {
 	}
 }
 
-// withoutProgram leaves out the program's id and tag, which every load has anew.
+// withoutProgram removes the program's id and tag, which differ after each load.
 func withoutProgram(text string) string {
 	head, _, _ := strings.Cut(text, "filter ")
 	return head
@@ -193,7 +193,7 @@ func TestARateBeyondTheDevicesIsRefused(t *testing.T) {
 	}
 }
 
-// A device that comes back has its classes again, and one that has gone is no mistake.
+// A recreated device gets its classes again; a missing one is no error.
 func TestADeviceGoesAndComesBack(t *testing.T) {
 	s := newStage(t, "")
 	const text = "  eth0: {rate: 10Mbit}\n"
@@ -220,7 +220,7 @@ func TestADeviceGoesAndComesBack(t *testing.T) {
 	}
 }
 
-// Longer frames than when it was applied would be dropped: then it is not in place.
+// Frames longer than the MTU at the time of apply would be dropped: then the tree is not in place.
 func TestALargerMTUIsSeen(t *testing.T) {
 	s := newStage(t, "")
 	have := s.apply(t, "  eth0: {rate: 10Mbit}\n")
@@ -233,7 +233,7 @@ func TestALargerMTUIsSeen(t *testing.T) {
 	s.apply(t, "  eth0: {rate: 10Mbit}\n")
 }
 
-// What somebody has put in the place of the tree is not taken away.
+// A foreign tree in place of Weir's stays.
 func TestSomebodyElsesTreeStays(t *testing.T) {
 	s := newStage(t, "")
 	have := s.apply(t, "  eth0: {rate: 10Mbit}\n")

@@ -12,11 +12,11 @@ import (
 
 var clsact = regexp.MustCompile(`,\{"kind":"clsact".*?"options":\{\}\}`)
 
-// In shadow the device keeps its tree, and what the classes would lose is told; from there a link
-// comes into force and goes back.
+// In shadow the device keeps its tree, and the hypothetical drops of each class are reported. A
+// link changes from shadow to active and back.
 func TestALinkInShadowOnlyCounts(t *testing.T) {
 	s := newStage(t, "")
-	// Without TCX the program is a filter of clsact.
+	// Without TCX the program is a clsact filter.
 	tree := func() string { return clsact.ReplaceAllString(s.show(t), "") }
 	before := tree()
 	const policy = "  eth0: {rate: 1Mbit, overhead: 0}\n"
@@ -25,7 +25,7 @@ func TestALinkInShadowOnlyCounts(t *testing.T) {
 		t.Errorf("the device has\n%s, before it had\n%s", after, before)
 	}
 	fd := s.listen(t)
-	// 20 of best effort fill its 50 ms with six and a half; lbe's 20 ms are full already.
+	// 20 datagrams of best effort fill its 50 ms with six and a half; the 20 ms of lbe are full.
 	s.send(t, train{0, 20, 0}, train{1, 5, 0}, train{46, 1, 0})
 	if got := len(s.received(t, fd, have)); got != 26 {
 		t.Errorf("%d datagrams arrived, want all 26", got)

@@ -16,7 +16,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// shared is a state whose link has packets wait that limits by delay hold.
+// shared is a state with queues for shaped packets at the link.
 func (s *stage) shared(t *testing.T, text string) module.State {
 	t.Helper()
 	want := s.state(t, text)
@@ -24,14 +24,13 @@ func (s *stage) shared(t *testing.T, text string) module.State {
 	return want
 }
 
-// heldPriority is what datagrams are told by of which the stage says that a limit by delay holds
-// them.
+// heldPriority is the skb priority of datagrams that the stage treats as shaped.
 const heldPriority = 5
 
-// hold does at eth0 what a limit by delay does of such datagrams, but for a departure time.
+// hold marks such datagrams at eth0 like the shaper, without a departure time.
 func (s *stage) hold(t *testing.T) {
 	t.Helper()
-	const priority, index, departs, next = 32, 44, 0x77e1, -1 // of struct __sk_buff; bpf/departs.h
+	const priority, index, departs, next = 32, 44, 0x77e1, -1 // offsets in struct __sk_buff; bpf/departs.h
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R1, priority, asm.Word), asm.JNE.Imm(asm.R2, heldPriority, "out"),
 		asm.Mov.Imm(asm.R2, departs), asm.StoreMem(asm.R1, index, asm.R2, asm.Word),
@@ -46,8 +45,8 @@ func (s *stage) hold(t *testing.T) {
 	t.Cleanup(func() { must(t, s.here.Do(a.Detach)) })
 }
 
-// What limits by delay hold waits in its class beside the class's own queue: it gives way to others
-// as its class does, takes turns with what is not held, and stays in order.
+// Shaped packets wait in their class beside the class's own queue: they yield to other classes like
+// their class, alternate with unshaped packets, and stay in order.
 func TestWhatIsHeldWaitsInItsClass(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	const be, many = 60, 400
@@ -62,7 +61,7 @@ func TestWhatIsHeldWaitsInItsClass(t *testing.T) {
 	s.hold(t)
 	fd := s.listen(t)
 	s.send(t, train{1, many, 0})
-	held := train{dscp: 2, packets: be, priority: heldPriority} // 2 is no class's, and so best effort's
+	held := train{dscp: 2, packets: be, priority: heldPriority} // DSCP 2 belongs to no class, so to best effort
 	s.send(t, train{dscp: 1, packets: many, priority: heldPriority}, held, train{0, be, 0})
 	all := s.received(t, fd, want)
 	for _, dscp := range []byte{0, 2} {
@@ -78,8 +77,8 @@ func TestWhatIsHeldWaitsInItsClass(t *testing.T) {
 	}
 }
 
-// Limits by delay come and go at a link, whose tree has queues for what they hold as long as they
-// are there; what was before the link comes back.
+// The tree has queues for shaped packets as long as a shaper uses the link; afterwards the former
+// tree is restored.
 func TestALinkIsSharedAndNoMore(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	const text = "  eth0: {rate: 10Mbit}\n"
@@ -113,7 +112,7 @@ func TestALinkIsSharedAndNoMore(t *testing.T) {
 	}
 }
 
-// prioritize has a socket's datagrams told by a priority.
+// prioritize sets the priority of a socket's packets.
 func prioritize(t testing.TB, fd, priority int) {
 	t.Helper()
 	must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, priority))

@@ -58,7 +58,7 @@ func newStage(t testing.TB, device string) *stage {
 	return s
 }
 
-// link makes eth0, with more of ip link's words.
+// link creates eth0, with additional arguments of ip link.
 func (s *stage) link(t testing.TB, words string) {
 	t.Helper()
 	run(t, "ip", "-n "+s.here.Name+" link add eth0 "+words+" type veth peer eth0 netns "+s.there.Name)
@@ -86,7 +86,7 @@ func run(t testing.TB, name, words string) string {
 
 var counters = regexp.MustCompile(`"direct_packets_stat":\d+,`)
 
-// show is what tc(8) says of the device.
+// show returns tc(8)'s output for the device.
 func (s *stage) show(t testing.TB) (text string) {
 	t.Helper()
 	for _, what := range []string{"-j -d qdisc show dev eth0", "-j -d class show dev eth0", "-d filter show dev eth0"} {
@@ -105,7 +105,7 @@ func (s *stage) state(t testing.TB, text string) module.State {
 	return module.State{Host: p.Host}
 }
 
-// try applies as the spine does.
+// try applies like the engine.
 func (s *stage) try(have, want module.State) (notes []string, err error) {
 	err = s.here.Do(func() error {
 		if !want.Empty() {
@@ -147,7 +147,7 @@ func (s *stage) release() (released bool, err error) {
 	return released, err
 }
 
-// row is what the report says of a class.
+// row returns the reported counters of a class.
 func (s *stage) row(t testing.TB, have module.State, name string) (packets, dropped uint64) {
 	t.Helper()
 	var report module.Report
@@ -164,16 +164,16 @@ func (s *stage) row(t testing.TB, have module.State, name string) (packets, drop
 	return 0, 0
 }
 
-// train is some datagrams of one class, sent at once.
+// train is a burst of datagrams of one class.
 type train struct {
 	dscp     byte
 	packets  int
-	priority int // of the socket; 0 is the DSCP's
+	priority int // of the socket; 0 for the DSCP's
 }
 
-const size = 1000 // octets of a datagram
+const size = 1000 // bytes of a datagram
 
-// send sends trains, each datagram with its DSCP and its number in the train at the front.
+// send sends trains; each datagram starts with its DSCP and its number in the train.
 func (s *stage) send(t testing.TB, trains ...train) {
 	t.Helper()
 	fd := s.socket(t, s.here)
@@ -183,7 +183,7 @@ func (s *stage) send(t testing.TB, trains ...train) {
 	for _, b := range trains {
 		must(t, unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TOS, int(b.dscp)<<2))
 		if b.priority != 0 {
-			prioritize(t, fd, b.priority) // behind IP_TOS, which sets one
+			prioritize(t, fd, b.priority) // after IP_TOS, which sets a priority
 		}
 		for i := range b.packets {
 			data[0], data[1], data[2] = b.dscp, byte(i>>8), byte(i)
@@ -210,7 +210,7 @@ type arrival struct {
 	number int
 }
 
-// listen has what arrives from now on kept until received asks for it.
+// listen opens a socket that buffers datagrams for received.
 func (s *stage) listen(t testing.TB) (fd int) {
 	t.Helper()
 	fd = s.socket(t, s.there)
@@ -219,7 +219,7 @@ func (s *stage) listen(t testing.TB) (fd int) {
 	return fd
 }
 
-// received waits until nothing waits at the link any more, and says in which order all came.
+// received waits until the link's queues are empty, and returns all datagrams in order.
 func (s *stage) received(t testing.TB, fd int, have module.State) (all []arrival) {
 	t.Helper()
 	buffer := make([]byte, 2*size)
