@@ -26,9 +26,9 @@ const (
 )
 
 // Order is the distance of a module's program from the wire. At ingress the lowest order runs
-// first, at egress last. Foreign programs are at zero: negative orders are nearer to the wire, other
-// orders farther from it. So a positive order runs after foreign programs at ingress and before
-// them at egress. A hook has one program per order.
+// first, at egress last. Foreign programs are at zero: negative orders are nearer to the wire,
+// other orders farther from it. So a positive order runs after foreign programs at ingress and
+// before them at egress. A hook has one program per order.
 type Order int
 
 // MaxOrder is the order farthest from the wire, -MaxOrder the nearest.

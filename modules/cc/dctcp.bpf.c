@@ -21,9 +21,9 @@
  *                            | acknowledgment| with the new state
  *                            | of the old    |
  *
- * so that every byte is acknowledged with the state of its arrival. The delayed-acknowledgment timer
- * alone does not show unacknowledged data: since Linux 6.7 acknowledgments also wait, without a
- * timer, while the socket's backlog is processed (net.ipv4.tcp_backlog_ack_defer).
+ * so that every byte is acknowledged with the state of its arrival. The timer of delayed
+ * acknowledgments alone does not show unacknowledged data: since Linux 6.7 acknowledgments also
+ * wait, without a timer, while the socket's backlog is processed (net.ipv4.tcp_backlog_ack_defer).
  *
  * If the peer does not support ECN, the connection uses Reno.
  */

@@ -6,9 +6,9 @@
  * spare capacity and keeps the queue short.
  *
  * The queueing delay is the min. of the last four RTT samples minus the base delay, which is the
- * min. of ten minutes (RFC 6817, section 4.2: history). All samples use the sender's clock, so drift
- * between clocks does not matter. A shorter route takes effect at once, a longer one within ten
- * minutes.
+ * min. of ten minutes (RFC 6817, section 4.2: history). All samples use the sender's clock, so
+ * drift between clocks does not matter. A shorter route takes effect at once, a longer one within
+ * ten minutes.
  *
  *     GAIN = 1 / min(16, ceil(2 * TARGET / base))
  *

@@ -172,7 +172,7 @@ static __always_inline void rledbat_ignore_old_delays(struct rledbat *r, const s
 	r->hold = ack->edge - ack->next;
 }
 
-/* Ends slow start. next is the tick of the next slowdown; with explore the window stays >= least. */
+/* Ends slow start. next is the tick of the next slowdown; explore keeps the window >= least. */
 static __always_inline void rledbat_enter_avoidance(struct rledbat *r, const struct rledbat_ack *ack,
 				const struct ledbat_tunables *t, __u32 next, __u32 base, __u64 least)
 {

@@ -70,9 +70,9 @@ const millisecond = units.Duration(time.Millisecond)
 // lowEffortDSCP are LE (RFC 8622) and CS1, used by networks with QBSS.
 var lowEffortDSCP = []dscp.DSCP{dscp.LowEffort, dscp.Scavenger}
 
-// presets contains Weir's classes and the classes of two GÉANT experiments ("Less than Best Effort",
-// tables 1 and 2), which use only DSCP 8 for less than best effort. GÉANT served a weight of 0 with
-// one byte per round.
+// presets contains Weir's classes and the classes of two GÉANT experiments ("Less than Best
+// Effort", tables 1 and 2), which use only DSCP 8 for less than best effort. GÉANT served a weight
+// of 0 with one byte per round.
 var presets = map[string][]Class{
 	Own: {
 		{Name: "network-control", DSCP: []dscp.DSCP{48, 56}, Weight: .05, Priority: 0, Queue: 50 * millisecond, ECN: NeverMark},

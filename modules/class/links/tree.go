@@ -51,8 +51,8 @@ type features struct {
 }
 
 // handleOf returns the handle of a class, or of its queue for unshaped packets if it has two.
-// laterOf returns the handle of the queue for shaped packets, bothOf that of their parent. The major
-// numbers of leaves follow the tree's.
+// laterOf returns the handle of the queue for shaped packets, bothOf that of their parent. The
+// major numbers of leaves follow the tree's.
 func handleOf(i int) tc.Handle { return device.RootHandle | tc.Handle(firstMinor+i) }
 
 func laterOf(i int) tc.Handle { return device.RootHandle | tc.Handle(laterMinor+i) }

@@ -168,7 +168,8 @@ func (h Host) removeOthers(p *programs, want []Shaper) error {
 	return h.sweepRecords(p, func(key string, _ record) bool { return stays[key] })
 }
 
-// sweepRecords removes the shapers with records that stays rejects. p is nil if no programs are left.
+// sweepRecords removes the shapers with records that stays rejects. p is nil if no programs are
+// left.
 func (h Host) sweepRecords(p *programs, stays func(key string, r record) bool) error {
 	return h.store().Sweep(stays, func(r record) error {
 		if err := h.uninstall(p, &r); err != nil {
