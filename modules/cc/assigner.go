@@ -17,6 +17,7 @@ import (
 	"weir/core/module"
 	"weir/kernel/bpffs"
 	"weir/kernel/bpfmap"
+	"weir/kernel/cgroup"
 )
 
 // assigner is the program that gives controls to the connections of scopes, and its maps.
@@ -64,7 +65,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 
 // attach attaches the program to a cgroup and its descendants, beside foreign programs.
 func (a *assigner) attach(path string) error {
-	attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: ebpf.AttachCGroupSockOps, Program: a.objects.AssignSockops})
+	attached, err := cgroup.AttachProgram(path, ebpf.AttachCGroupSockOps, a.objects.AssignSockops)
 	if err != nil {
 		return programNeeds.Fault("attach to cgroup "+path, err)
 	}

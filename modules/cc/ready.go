@@ -14,12 +14,16 @@ import (
 	"weir/core/module"
 	"weir/internal/fault"
 	"weir/kernel/bpffs"
+	"weir/kernel/cgroup"
 	"weir/kernel/probe"
 )
 
 // Ready rejects controls and selectors that this host lacks.
 func (p *hostPlane) Ready(want module.State) error {
 	if err := bpffs.CanPin(p.host.Pins); err != nil {
+		return err
+	}
+	if err := cgroup.Attachable(p.host.CgroupRoot, ebpf.AttachCGroupSockOps); err != nil {
 		return err
 	}
 	offered, err := probe.CongestionControls()

@@ -13,6 +13,7 @@ import (
 	"weir/core/match"
 	"weir/core/module"
 	"weir/internal/direction"
+	"weir/kernel/cgroup"
 	"weir/kernel/netns"
 	"weir/kernel/probe"
 	"weir/modules/limit/police"
@@ -21,10 +22,18 @@ import (
 // policer applies states to the pinned data plane of package police.
 type policer struct{ host module.Host }
 
-// Ready returns an error if the host has no bpf file system, or if programs of another Weir are
-// attached without pins: both would charge the same packets.
-func (p *policer) Ready(module.State) error {
+// Ready returns an error if the host has no bpf file system, if an exclusive program of another
+// owner keeps the programs off, or if programs of another Weir are attached without pins: both
+// would charge the same packets.
+func (p *policer) Ready(want module.State) error {
 	if err := police.CanPin(p.host.Pins); err != nil {
+		return err
+	}
+	hooks := []ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupSockOps}
+	if limitsIngress(want) {
+		hooks = append(hooks, ebpf.AttachCGroupInetIngress)
+	}
+	if err := cgroup.Attachable(p.host.CgroupRoot, hooks...); err != nil {
 		return err
 	}
 	if police.AttachmentsPinned(p.host.Pins) {

@@ -17,6 +17,7 @@ import (
 	"weir/core/policy"
 	"weir/internal/fault"
 	"weir/kernel/bpffs"
+	"weir/kernel/cgroup"
 	"weir/modules/ioam/codec"
 )
 
@@ -93,6 +94,9 @@ func (p *hostPlane) canTake(n Node) error {
 	if n.SocketContext && p.host.CgroupRoot == "" {
 		return fault.New(fault.Testbed, "mount it: mount -t cgroup2 none /sys/fs/cgroup", "ioam.socket_context needs cgroup v2, which is not mounted")
 	}
+	if n.SocketContext {
+		return cgroup.Attachable(p.host.CgroupRoot, ebpf.AttachCGroupSetsockopt)
+	}
 	return nil
 }
 
@@ -122,7 +126,7 @@ func (p *hostPlane) setSockets(d *dataPlane, on bool) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return bpffs.Opening(err)
 	}
-	if l, err = link.AttachCgroup(link.CgroupOptions{Path: p.host.CgroupRoot, Attach: ebpf.AttachCGroupSetsockopt, Program: program}); err != nil {
+	if l, err = cgroup.AttachProgram(p.host.CgroupRoot, ebpf.AttachCGroupSetsockopt, program); err != nil {
 		return programNeeds.Fault("attach the option of sockets to "+p.host.CgroupRoot, err)
 	}
 	defer func() { _ = l.Close() }()

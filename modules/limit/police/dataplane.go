@@ -12,6 +12,7 @@ import (
 
 	"weir/core/match"
 	"weir/kernel/bpferr"
+	"weir/kernel/cgroup"
 )
 
 // MaxDepth is the maximum number of scopes that a packet is charged to.
@@ -106,7 +107,7 @@ func (p *DataPlane) Attach(path string) error {
 }
 
 func (p *DataPlane) attach(hook ebpf.AttachType, program *ebpf.Program) (link.Link, error) {
-	attached, err := link.AttachCgroup(link.CgroupOptions{Path: p.path, Attach: hook, Program: program})
+	attached, err := cgroup.AttachProgram(p.path, hook, program)
 	if err != nil {
 		return nil, programNeeds.Fault(fmt.Sprintf("attach %s to %s", hook, p.path), err)
 	}

@@ -15,6 +15,7 @@ import (
 	"weir/core/match"
 	"weir/internal/direction"
 	"weir/kernel/bpffs"
+	"weir/kernel/cgroup"
 	"weir/kernel/device"
 	"weir/kernel/netns"
 	"weir/kernel/rtnl"
@@ -305,7 +306,7 @@ func (h Host) attachCgroup(pin string, hook ebpf.AttachType, program *ebpf.Progr
 	if !missing(err) {
 		return bpffs.Opening(err)
 	}
-	l, err = link.AttachCgroup(link.CgroupOptions{Path: h.CgroupRoot, Attach: hook, Program: program})
+	l, err = cgroup.AttachProgram(h.CgroupRoot, hook, program)
 	if err != nil {
 		return programNeeds.Fault(what, err)
 	}

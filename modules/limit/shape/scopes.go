@@ -12,6 +12,7 @@ import (
 	"weir/core/match"
 	"weir/internal/direction"
 	"weir/internal/fault"
+	"weir/kernel/cgroup"
 	"weir/kernel/rtnl"
 )
 
@@ -98,6 +99,9 @@ func (h Host) Ready(w Work) error {
 	if len(w.Shapers) > MaxShapers {
 		return fault.New(fault.Usage, "use mode: police for some of them", "%d limits with mode: shape exceed the maximum of %d", len(w.Shapers), MaxShapers)
 	}
+	if err := cgroup.Attachable(h.CgroupRoot, w.hooks()...); err != nil {
+		return err
+	}
 	namespaces := slices.ContainsFunc(w.Shapers, func(l Shaper) bool { return l.Namespace != "" })
 	if !w.scoped() && !namespaces {
 		return nil
@@ -114,6 +118,17 @@ func (h Host) Ready(w Work) error {
 		err = errors.Join(err, h.Check(l))
 	}
 	return err
+}
+
+// hooks returns the cgroup hooks of the programs that pace senders and throttle them.
+func (w Work) hooks() (all []ebpf.AttachType) {
+	if slices.ContainsFunc(w.Shapers, func(l Shaper) bool { return l.Direction == direction.Egress }) {
+		all = append(all, ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupSockOps)
+	}
+	if w.throttles() {
+		all = append(all, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps)
+	}
+	return all
 }
 
 // setScopes activates the shapers of w's scopes and removes those of other scopes.
