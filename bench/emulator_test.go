@@ -43,7 +43,7 @@ func newCable(b *testing.B, forward, reverse link.Direction) *cable {
 	return c
 }
 
-// newHosts makes the hosts of a cable and its ends, which nothing joins yet.
+// newHosts makes the hosts of a cable and its ends, not yet joined.
 func newHosts(b *testing.B) *cable {
 	b.Helper()
 	testutil.NeedRoot(b)
@@ -70,8 +70,8 @@ func newHosts(b *testing.B) *cable {
 	return c
 }
 
-// carry sets a carrier to work on the cable, in the place of the one before: the emulator, or what
-// WEIR_LINK_CARRIER names.
+// carry starts a carrier on the cable instead of the previous one: the emulator, or the one named
+// by WEIR_LINK_CARRIER.
 func (c *cable) carry(b *testing.B, forward, reverse link.Direction) {
 	b.Helper()
 	if c.carrying != nil {
@@ -103,8 +103,8 @@ func (c *cable) forward(b *testing.B) link.Counters {
 	return status[0].Forward
 }
 
-// BenchmarkEmulatorUncapped sends TCP through a link without a rate: what one thread of the
-// emulator moves.
+// BenchmarkEmulatorUncapped sends TCP through a link without a rate: the throughput of one emulator
+// thread.
 func BenchmarkEmulatorUncapped(b *testing.B) {
 	c := newCable(b, link.Direction{}, link.Direction{})
 	for range b.N {
@@ -118,8 +118,8 @@ func BenchmarkEmulatorUncapped(b *testing.B) {
 	}
 }
 
-// BenchmarkEmulatorTCP is goodput at 1, 2 and 5 Gbit/s with a queue of one bandwidth-delay product;
-// 94.15 % of the rate are possible.
+// BenchmarkEmulatorTCP reports goodput at 1, 2 and 5 Gbit/s with a queue of one bandwidth-delay
+// product; the maximum is 94.15 % of the rate.
 func BenchmarkEmulatorTCP(b *testing.B) {
 	for _, rate := range []units.BitRate{1e9, 2e9, 5e9} {
 		for _, rtt := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond} {
@@ -145,8 +145,8 @@ func emulatorTCP(b *testing.B, rate units.BitRate, rtt time.Duration) {
 	}
 }
 
-// BenchmarkEmulatorOpen opens a hundred slow links and reports the processor time that the emulator
-// took until they carry frames.
+// BenchmarkEmulatorOpen opens a hundred slow links and reports the emulator's CPU time until they
+// carry frames.
 func BenchmarkEmulatorOpen(b *testing.B) {
 	testutil.NeedRoot(b)
 	testutil.Need(b, "AF_XDP", probe.AFXDP())
@@ -177,7 +177,7 @@ func BenchmarkEmulatorOpen(b *testing.B) {
 }
 
 // BenchmarkEmulatorSendTime sends frames of 1500 octets at 500 Mbit/s, evenly, through a delay of
-// 10 ms and reports how late they left.
+// 10 ms and reports their lateness.
 func BenchmarkEmulatorSendTime(b *testing.B) {
 	d := link.Direction{Rate: 1e9, Delay: 10 * time.Millisecond, Queue: link.Queue{Packets: 1000}}
 	c := newCable(b, d, link.Direction{})
@@ -193,8 +193,8 @@ func BenchmarkEmulatorSendTime(b *testing.B) {
 	}
 }
 
-// paced sends frames of 1514 octets at a rate on the wire for a time. What it missed while asleep
-// it sends at once: the link's own rate of twice as much spreads such bursts.
+// paced sends frames of 1514 octets at a rate on the wire for a time. It sends the frames missed
+// during a sleep at once: the link's own rate of twice as much spreads such bursts.
 func paced(b *testing.B, s *rawsock.Socket, rate float64, length time.Duration) {
 	b.Helper()
 	frame := make([]byte, 1514)

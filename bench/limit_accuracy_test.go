@@ -21,13 +21,13 @@ import (
 	"weir/record/stats"
 )
 
-// limitGrid is which cells BenchmarkLimitAccuracy measures: some that show whether limits hold, in
-// some seconds. The environment overrides each field, lists with commas, for instance
+// limitGrid lists the cells of BenchmarkLimitAccuracy: by default a few that show in some seconds
+// whether limits hold. The environment overrides each field, lists with commas, for instance
 //
 //	WEIR_LIMIT_LOADS=cubic,cubic-ecn,bbr,dctcp WEIR_LIMIT_RATES=1Mbit,10Mbit,100Mbit,1Gbit WEIR_LIMIT_FLOWS=1,8,32,128 \
 //	WEIR_LIMIT_REPEAT=5 WEIR_LIMIT_WARM=5s WEIR_LIMIT_TIME=5s make bench-once BENCH=LimitAccuracy
 //
-// WEIR_LIMIT_TSO=1 has the link carry super-packets whole, so that the testkernel's slow guest
+// WEIR_LIMIT_TSO=1 makes the link carry super-packets whole, so that the testkernel's slow guest
 // reaches 3 Gbit/s with one flow.
 type limitGrid struct {
 	loads  []string // limitCell's
@@ -71,10 +71,10 @@ func readLimitGrid(b *testing.B) limitGrid {
 	return g
 }
 
-// BenchmarkLimitAccuracy measures how much of a limit's possible goodput the flows of one cgroup
-// reach together, between two namespaces joined by a veth pair: percent, and the 95 % interval over
-// WEIR_LIMIT_REPEAT repetitions. Jain's index says how evenly the flows share it, and %stolen how
-// much of the processors other machines had.
+// BenchmarkLimitAccuracy measures the flows of one cgroup between two namespaces joined by a veth
+// pair: their total goodput in percent of the limit's maximum, with the 95 % interval over
+// WEIR_LIMIT_REPEAT repetitions. Jain's index is their fairness, and %stolen the share of CPU time
+// taken by other machines.
 func BenchmarkLimitAccuracy(b *testing.B) {
 	g := readLimitGrid(b)
 	g.each(b, g.measure)
@@ -119,7 +119,7 @@ func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows 
 	b.ReportMetric(0, "ns/op")
 }
 
-// limitDone sums what a limit did while it was measured.
+// limitDone sums the actions of a limit during the measurement.
 type limitDone struct {
 	sum                police.Counters
 	offered, permitted float64 // packets; octets
@@ -135,8 +135,8 @@ func (d *limitDone) add(c police.Counters, permitted float64) {
 	d.sum.Forced += c.Forced
 }
 
-// report says what passed, in percent of the limit, and what was done to how many percent of the
-// packets offered.
+// report reports the passed bytes in percent of the limit, and the treated packets in percent of
+// the offered ones.
 func (d *limitDone) report(b *testing.B) {
 	b.ReportMetric(100*float64(d.sum.Bytes)/d.permitted, "%passed")
 	for unit, n := range map[string]uint64{"%marked": d.sum.Marked, "%reduced": d.sum.Reduced, "%dropped": d.sum.Dropped, "%forced": d.sum.Forced} {
@@ -144,8 +144,8 @@ func (d *limitDone) report(b *testing.B) {
 	}
 }
 
-// run puts the path under a limit and returns what each flow brought in the measured time, what the
-// limit did to it, and what users saw.
+// run applies a limit to the path and returns each flow's bytes in the measured time, the limit's
+// actions, and the users' view.
 func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) ([]float64, police.Counters, limitSeen) {
 	b.Helper()
 	begin := rate
@@ -222,12 +222,12 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 
 // limitHeld is a path under a limit.
 type limitHeld struct {
-	change func(units.BitRate) // of its rate
+	change func(units.BitRate) // changes the rate
 	remove func()
 }
 
-// limited starts a process in a cgroup under the limit, or puts a device under it, and returns what
-// reads the limit's counters. All go with the benchmark.
+// limited starts a process in a limited cgroup, or limits a device, and returns a reader of the
+// limit's counters. All ends with the benchmark.
 func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Process, counters func() police.Counters, held limitHeld) {
 	b.Helper()
 	none := func() police.Counters { return police.Counters{} }

@@ -23,24 +23,24 @@ import (
 	"weir/modules/limit/police"
 )
 
-// limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which
-// has its own); "-ecn" with ECN; "-10KB" and so on in connections of so many octets, one after
-// another; "-ingress" limits the receiver, "-forwarded" a router between both; "-10ms" has round
-// trips of so long; "-ip6" goes over IPv6. "-udp" has datagrams at one and a half times the rate
-// beside TCP, as one flow more, "-quic" a connection of quic-go, and "-flooded" such datagrams at
-// three times the rate in the first half of the time before it is measured; in that half the rate
-// is ten times as high for "-fallen" and a tenth for "-risen".
+// limitCell is a path and its load: a congestion control, udp, or quic (quic-go, which has its
+// own). Suffixes: "-ecn" with ECN; "-10KB" and so on in consecutive connections of that many bytes;
+// "-ingress" limits the receiver, "-forwarded" a router between both; "-10ms" is the round-trip
+// time; "-ip6" uses IPv6. "-udp" adds datagrams at one and a half times the rate beside TCP, as one
+// flow more, "-quic" a connection of quic-go, and "-flooded" such datagrams at three times the rate
+// in the first half of the warm-up. In that half the rate is ten times as high for "-fallen" and a
+// tenth for "-risen".
 type limitCell struct {
 	holder     limitHolder
 	from, to   traffic.Endpoint
-	router     *netns.Namespace // nil without
+	router     *netns.Namespace // nil without a router
 	network    string
 	congestion string
 	each       int
 	direction  direction.Direction
 	beside     string        // limitLoad's
-	flooded    bool          // what is beside TCP is there in the beginning alone
-	first      units.BitRate // of the limit in the beginning, as percent of the rate; 0 is as later
+	flooded    bool          // the load beside TCP ends in the warm-up
+	first      units.BitRate // rate in the first half of the warm-up, in percent of the rate; 0 is unchanged
 }
 
 // newLimitCell makes the path for a load.
@@ -105,7 +105,7 @@ func newLimitCell(b *testing.B, load string) limitCell {
 	return c
 }
 
-// read takes a word of a load's name.
+// read parses a word of a load's name.
 func (c *limitCell) read(word string) {
 	switch word {
 	case "ingress":
@@ -121,7 +121,7 @@ func (c *limitCell) read(word string) {
 	}
 }
 
-// useIPv6 gives the path addresses of IPv6 beside the others.
+// useIPv6 adds IPv6 addresses to the path.
 func (c *limitCell) useIPv6(b *testing.B) {
 	b.Helper()
 	c.from.Address, c.to.Address = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
@@ -137,9 +137,9 @@ func (c *limitCell) useIPv6(b *testing.B) {
 	command(b, c.to.Namespace, "ip addr add fd00:1::1/64 dev b nodad", "ip route add default via fd00:1::2")
 }
 
-// efficiency is the payload's share of what a limit counts: MTU-sized segments with timestamps, or
-// datagrams; QUIC's of 1452 octets of UDP payload, of which 26 are its headers, a stream's and the
-// tag's.
+// efficiency returns the payload's share of the bytes that a limit counts: MTU-sized segments with
+// timestamps, or datagrams; QUIC's of 1452 bytes of UDP payload, with 26 bytes for its headers, a
+// stream's and the tag.
 func (c limitCell) efficiency() float64 {
 	header := 20.
 	if strings.HasSuffix(c.network, "6") {
@@ -154,7 +154,7 @@ func (c limitCell) efficiency() float64 {
 	return (1500 - header - 32) / (1500 + police.EthernetHeader)
 }
 
-// percent is what arrived in so long, of what the rate leaves to payload.
+// percent returns the received bytes in percent of the rate's maximum of payload.
 func (c limitCell) percent(octets []float64, rate units.BitRate, measured time.Duration) (sum float64) {
 	for _, n := range octets {
 		sum += 100 * n * 8 / (measured.Seconds() * float64(rate) * c.efficiency())

@@ -25,25 +25,25 @@ import (
 
 const (
 	costRepetitions = 15
-	costPackets     = 20_000 // of one measurement
+	costPackets     = 20_000 // per measurement
 	costScopes      = 10_000
 	costPayload     = 1000 // octets
 )
 
-// costLimit does not bind at any rate that a processor reaches here.
+// costLimit is above every rate that a CPU reaches here.
 var costLimit = police.Limit{Rate: police.MaxRate, Loopback: true}
 
-// eachCharged is that limit by the classic algorithm, which charges every packet; for egress
-// nothing else differs.
+// eachCharged is that limit with the classic algorithm, which charges every packet; egress is
+// otherwise the same.
 func eachCharged() police.Limit {
 	l := costLimit
 	l.Classic = true
 	return l
 }
 
-// BenchmarkLimitCost measures what the data plane takes for a packet. All variants and a program
-// that does nothing take turns, so that what else the machine does meets all of them. Figures are
-// means over the repetitions of the difference to that program, ns, with the 95 % interval.
+// BenchmarkLimitCost measures the data plane's time per packet. All variants and an empty program
+// run in turn, so that other load of the machine affects all of them. Figures are means over the
+// repetitions of the difference to the empty program, ns, with the 95 % interval.
 func BenchmarkLimitCost(b *testing.B) {
 	testutil.NeedRoot(b)
 	b.Run("packet", func(b *testing.B) { costOfPackets(b) })
@@ -52,7 +52,7 @@ func BenchmarkLimitCost(b *testing.B) {
 
 }
 
-// costVariant is a program and the packet that it is run with.
+// costVariant is a program and its test packet.
 type costVariant struct {
 	name    string
 	program *ebpf.Program
@@ -60,9 +60,9 @@ type costVariant struct {
 }
 
 // costOfPackets runs the programs by BPF_PROG_TEST_RUN. Its packets have a socket that lives as
-// long as the call: scopes of TCP are remembered with it from the second packet on. UDP goes by an
-// unconnected socket, of which the scopes of the cgroup and the user are remembered; the others are
-// looked up for each packet.
+// long as the call: scopes of TCP are cached with it from the second packet on. UDP uses an
+// unconnected socket, which caches the scopes of the cgroup and the user; the others are looked up
+// for each packet.
 func costOfPackets(b *testing.B) {
 	shadow := costLimit
 	shadow.Shadow = true
@@ -99,8 +99,8 @@ func costOfPackets(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// run returns the ns that a packet takes, the least of three short runs: what interrupts a run is
-// no cost of the program.
+// run returns the ns per packet, the minimum of three short runs: an interruption of a run is no
+// cost of the program.
 func (v costVariant) run(b *testing.B) float64 {
 	b.Helper()
 	least := math.Inf(1)
@@ -117,7 +117,7 @@ func (v costVariant) run(b *testing.B) float64 {
 	return least
 }
 
-// reportDifference reports the mean of the differences of measurements made in turn.
+// reportDifference reports the mean of the differences of alternating measurements.
 func reportDifference(b *testing.B, name string, values, base []float64) {
 	b.Helper()
 	var difference []float64
@@ -130,7 +130,7 @@ func reportDifference(b *testing.B, name string, values, base []float64) {
 	b.Logf("%s: %.1f ns above a program that does nothing (%.1f to %.1f), median %.0f", name, e.Mean, low, high, median(difference))
 }
 
-// reportRatio reports the mean of the ratios of measurements made in turn.
+// reportRatio reports the mean of the ratios of alternating measurements.
 func reportRatio(b *testing.B, name string, values, base []float64) {
 	b.Helper()
 	var ratio []float64
@@ -152,7 +152,7 @@ func idleEgress(b *testing.B) *ebpf.Program {
 	return idleProgram(b, ebpf.CGroupSKB, ebpf.AttachCGroupInetEgress)
 }
 
-// idleProgram does nothing, and lets every packet pass.
+// idleProgram does nothing and passes every packet.
 func idleProgram(b *testing.B, kind ebpf.ProgramType, hook ebpf.AttachType) *ebpf.Program {
 	b.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: kind, AttachType: hook, License: "Dual BSD/GPL",
@@ -169,8 +169,8 @@ type costedPlane struct {
 	egress *ebpf.Program
 }
 
-// costPlane loads scopes, of which so many (4 at most) apply to the packets of costFrame in this
-// process; the others are of prefixes elsewhere.
+// costPlane loads scopes; `apply` of them (at most 4) match the packets of costFrame in this
+// process, the others are of remote prefixes.
 func costPlane(b *testing.B, apply int, l police.Limit, scopes int) costedPlane {
 	b.Helper()
 	plane, group := costGroup(b, scopes)
@@ -198,7 +198,7 @@ func costPlane(b *testing.B, apply int, l police.Limit, scopes int) costedPlane 
 	return costedPlane{plane, group, attached(b, group.Path, ebpf.AttachCGroupInetEgress)}
 }
 
-// costNear loads four scopes of which one charges each packet, as a scope near its limit does.
+// costNear loads four scopes; one of them charges each packet, like a scope near its limit.
 func costNear(b *testing.B) costedPlane {
 	b.Helper()
 	plane := costPlane(b, 4, costLimit, 8)
@@ -206,7 +206,7 @@ func costNear(b *testing.B) costedPlane {
 	return plane
 }
 
-// costGroup is an empty data plane and a cgroup to attach it to.
+// costGroup returns an empty data plane and a cgroup to attach it to.
 func costGroup(b *testing.B, scopes int) (*police.DataPlane, cgroup.Cgroup) {
 	b.Helper()
 	group := testutil.Cgroup(b)
@@ -216,7 +216,7 @@ func costGroup(b *testing.B, scopes int) (*police.DataPlane, cgroup.Cgroup) {
 	return plane, group
 }
 
-// attached opens the one program that a cgroup has at a hook.
+// attached opens the only program of a cgroup at a hook.
 func attached(b *testing.B, path string, hook ebpf.AttachType) *ebpf.Program {
 	b.Helper()
 	programs := testutil.ProgramsAt(b, path, hook)
@@ -229,7 +229,7 @@ func attached(b *testing.B, path string, hook ebpf.AttachType) *ebpf.Program {
 	return p
 }
 
-// costFrame is a packet from 10.0.0.1 to 10.0.0.2 behind an Ethernet header; nobody looks at its
+// costFrame is a packet from 10.0.0.1 to 10.0.0.2 behind an Ethernet header, without valid
 // checksums.
 func costFrame(protocol byte) []byte {
 	frame := make([]byte, 14+20+20+costPayload)
@@ -242,7 +242,7 @@ func costFrame(protocol byte) []byte {
 	return frame
 }
 
-// costOfContention charges every packet to one scope from one processor and from two at once.
+// costOfContention charges every packet to one scope from one CPU and from two at once.
 func costOfContention(b *testing.B) {
 	if runtime.NumCPU() < 2 {
 		testutil.Need(b, "two processors", errors.New("there is one"))
@@ -254,12 +254,12 @@ func costOfContention(b *testing.B) {
 		var alone, both, idle, idleBoth []float64
 		packets, retries := uint64(0), uint64(0)
 		for range costRepetitions {
-			idle = append(idle, onProcessors(b, 1, noop))
-			idleBoth = append(idleBoth, onProcessors(b, 2, noop))
-			alone = append(alone, onProcessors(b, 1, one))
+			idle = append(idle, onCPUs(b, 1, noop))
+			idleBoth = append(idleBoth, onCPUs(b, 2, noop))
+			alone = append(alone, onCPUs(b, 1, one))
 			before, err := plane.Counters(0, direction.Egress)
 			must(b, err)
-			both = append(both, onProcessors(b, 2, one))
+			both = append(both, onCPUs(b, 2, one))
 			after, err := plane.Counters(0, direction.Egress)
 			must(b, err)
 			packets, retries = packets+after.Packets-before.Packets, retries+after.Retries-before.Retries
@@ -271,8 +271,8 @@ func costOfContention(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// onProcessors runs a program on processors 0 to n-1 at once and returns the mean ns of a packet.
-func onProcessors(b *testing.B, n int, v costVariant) float64 {
+// onCPUs runs a program on CPUs 0 to n-1 at once and returns the mean ns of a packet.
+func onCPUs(b *testing.B, n int, v costVariant) float64 {
 	b.Helper()
 	took := make([]float64, n)
 	var start, done sync.WaitGroup
@@ -281,7 +281,7 @@ func onProcessors(b *testing.B, n int, v costVariant) float64 {
 		done.Add(1)
 		go func() {
 			defer done.Done()
-			runtime.LockOSThread() // and ends with the goroutine, for its processor is its own
+			runtime.LockOSThread() // the thread ends with the goroutine, because its CPU is fixed
 			var set unix.CPUSet
 			set.Set(processor)
 			err := unix.SchedSetaffinity(0, &set)

@@ -26,8 +26,8 @@ import (
 	"weir/modules/limit/shape"
 )
 
-// limitTrees are what tc is told, with DEV, RATE in bit/s, BURST and QUANTUM in octets, as
-// lab/limits sets them.
+// limitTrees are commands of tc, with DEV, RATE in bit/s, BURST and QUANTUM in bytes, like those of
+// lab/limits.
 var limitTrees = map[limitHolder][]string{
 	limitHTB: {"tc qdisc add dev DEV root handle 1: htb default 1",
 		"tc class add dev DEV parent 1: classid 1:1 htb rate RATEbit burst BURST cburst BURST quantum QUANTUM",
@@ -40,12 +40,12 @@ var limitTrees = map[limitHolder][]string{
 	limitEDT:   {"tc qdisc add dev DEV root fq flow_limit 10000 limit 100000"},
 }
 
-// can says whether the kernel has the holder, and the load allows it.
+// can reports whether the kernel has the holder, and the load allows it.
 func (c limitCell) can(h limitHolder) bool {
 	var missing error
 	switch h {
 	case limitWeir:
-		return c.router == nil // a cgroup's sockets are not forwarded packets
+		return c.router == nil // a router's packets have no socket in a cgroup
 	case limitDelay, limitUnpaced:
 		_, missing = shape.Available(c.direction)
 	case limitPaced:
@@ -69,7 +69,7 @@ func (c limitCell) can(h limitHolder) bool {
 	return missing == nil
 }
 
-// place is the device at which the path is limited, and its namespace.
+// place returns the limited device, and its namespace.
 func (c limitCell) place() (*netns.Namespace, string) {
 	switch {
 	case c.router != nil:
@@ -80,12 +80,12 @@ func (c limitCell) place() (*netns.Namespace, string) {
 	return c.from.Namespace, "a"
 }
 
-// hold puts the path under another limit than that of a cgroup.
+// hold limits the path by another means than a cgroup's policer.
 func (c limitCell) hold(b *testing.B, rate units.BitRate) limitHeld {
 	b.Helper()
 	ns, device := c.place()
 	if c.holder == limitDelay || c.holder == limitUnpaced {
-		return c.holdByDelay(b, ns, device, rate)
+		return c.shape(b, ns, device, rate)
 	}
 	if c.holder == limitFree {
 		return limitHeld{func(units.BitRate) {}, func() {}}
@@ -132,8 +132,8 @@ func indexOf(b *testing.B, ns *netns.Namespace, name string) int {
 	return device.Index
 }
 
-// holdByDelay limits a device by Weir's delay, with a policy's defaults.
-func (c limitCell) holdByDelay(b *testing.B, ns *netns.Namespace, name string, rate units.BitRate) limitHeld {
+// shape limits a device by Weir's shaper, with a policy's defaults.
+func (c limitCell) shape(b *testing.B, ns *netns.Namespace, name string, rate units.BitRate) limitHeld {
 	b.Helper()
 	pins := testutil.BPFFS(b)
 	root, err := cgroup.Root()
@@ -172,7 +172,7 @@ func command(b *testing.B, ns *netns.Namespace, lines ...string) {
 	}
 }
 
-// routedPath is a path through a router, whose device to the receiver is called out.
+// routedPath is a path through a router; the router's device to the receiver is named out.
 func routedPath(b *testing.B) (from, to traffic.Endpoint, router *netns.Namespace) {
 	b.Helper()
 	from = traffic.Endpoint{Namespace: testutil.Namespace(b, "from"), Address: netip.MustParseAddr("10.0.0.1")}

@@ -24,32 +24,32 @@ import (
 
 const limitLoadPart = "limit-load"
 
-// limitLoad is one end of what BenchmarkLimitAccuracy measures.
+// limitLoad is one end of BenchmarkLimitAccuracy's load.
 type limitLoad struct {
 	Receive    bool
 	Namespace  string
 	Network    string // "tcp", "udp" or "quic", and the family, 4 or 6
-	Address    string // to send to, or to receive at
+	Address    string // destination, or address of the receiver
 	Flows      int
 	Congestion string        // TCP; empty is the host's default
-	Each       int           // octets of each TCP connection, of which a flow opens one after another; 0 for one that lasts
-	Rate       units.BitRate // UDP payload of all flows together, or of what is beside
-	Pace       int           // octets of TCP payload a second that each flow is paced at; 0 leaves it to TCP
-	Beside     string        // what is sent beside TCP: "udp" at Rate, "quic", or nothing
-	Until      time.Duration // how long it is sent; 0 is to the end
+	Each       int           // bytes of each of a flow's consecutive TCP connections; 0 for one long connection
+	Rate       units.BitRate // UDP payload of all flows together, or of the load beside TCP
+	Pace       int           // bytes of TCP payload per second and flow by pacing; 0 leaves it to TCP
+	Beside     string        // load beside TCP: "udp" at Rate, "quic", or none
+	Until      time.Duration // end of the load beside TCP; 0 is the end of the measurement
 }
 
-// is says whether the load is of a transport, whatever the family.
+// is reports whether the load is of a transport, in any family.
 func (work limitLoad) is(transport string) bool { return strings.HasPrefix(work.Network, transport) }
 
-// beside is the network of what is sent beside TCP.
+// beside returns the network of the load beside TCP.
 func (work limitLoad) beside() string { return work.Beside + work.Network[len(work.Network)-1:] }
 
 const datagramSize = 1400
 
-// runLimitLoad is the end that has a limit. It waits for its task, which comes once its process is
-// in its cgroup, says so when it is ready, and ends with its input. A receiver tells its address,
-// and what it has counted for every line of input.
+// runLimitLoad is the limited end. It waits for its task, which arrives when its process is in its
+// cgroup, reports when it is ready, and ends with its input. A receiver reports its address, and
+// its counts for every line of input.
 func runLimitLoad(in io.Reader, out io.Writer) error {
 	lines, answers := bufio.NewReader(in), json.NewEncoder(out)
 	task, err := lines.ReadBytes('\n')
@@ -116,7 +116,7 @@ func (work limitLoad) send() (*limitSender, error) {
 				return err
 			})
 			if tcp, is := conn.(*net.TCPConn); is && err == nil {
-				err = tcp.SetLinger(0) // else what it has written is sent beside the next measurement
+				err = tcp.SetLinger(0) // otherwise written data would be sent beside the next measurement
 			}
 			if err == nil {
 				s.add(conn)
@@ -130,7 +130,7 @@ func (work limitLoad) send() (*limitSender, error) {
 	return s, err
 }
 
-// sendBeside sends what is beside TCP.
+// sendBeside sends the load beside TCP.
 func (s *limitSender) sendBeside(work limitLoad) error {
 	switch work.Beside {
 	case "quic":
@@ -149,8 +149,8 @@ func (s *limitSender) sendBeside(work limitLoad) error {
 	return nil
 }
 
-// congestion gives a TCP socket its congestion control and its pace before it connects or listens:
-// DCTCP must have the first at both ends.
+// congestionOf sets congestion control and pace of a TCP socket before it connects or listens:
+// DCTCP requires the former at both ends.
 func congestionOf(network, name string, pace int) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) (err error) {
 		if strings.HasPrefix(network, "tcp") {
@@ -167,7 +167,7 @@ func setPace(fd, pace int) error {
 	return unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, uint64(pace))
 }
 
-// sendLimitLoad writes without end: TCP as fast as the connection takes it, UDP at its part of the
+// sendLimitLoad writes without end: TCP as fast as the connection accepts, UDP at its share of the
 // rate.
 func sendLimitLoad(conn net.Conn, work limitLoad) {
 	if work.is("tcp") {
@@ -182,7 +182,7 @@ func sendLimitLoad(conn net.Conn, work limitLoad) {
 	for sent := 0; ; {
 		due := int(time.Since(began).Seconds() * float64(work.Rate) / 8 / float64(work.Flows) / datagramSize)
 		for ; sent < due; sent++ {
-			// A refused datagram is what this load is for.
+			// This load is meant to have datagrams rejected.
 			if _, err := conn.Write(message); errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -191,8 +191,7 @@ func sendLimitLoad(conn net.Conn, work limitLoad) {
 	}
 }
 
-// limitSink counts what arrives in a namespace: octets of payload, of each connection where there
-// are any.
+// limitSink counts arrivals in a namespace: bytes of payload, per connection if there are any.
 type limitSink struct {
 	io.Closer
 	address string
@@ -209,10 +208,10 @@ func (s *limitSink) flow() *atomic.Int64 {
 	return count
 }
 
-// Close ends it, and the answers to probes.
+// Close ends the sink and the answers to probes.
 func (s *limitSink) Close() error { return errors.Join(s.Closer.Close(), s.probes.Close()) }
 
-// counts are the octets that each flow has brought so far.
+// counts returns the bytes of each flow so far.
 func (s *limitSink) counts() (octets []float64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -271,7 +270,7 @@ func (s *limitSink) receive(network, address string) error {
 	return nil
 }
 
-// both are closed together.
+// both closes two together.
 type both [2]io.Closer
 
 func (b both) Close() error { return errors.Join(b[0].Close(), b[1].Close()) }

@@ -11,31 +11,31 @@ import (
 	"weir/record/stats"
 )
 
-// limitHolder is what holds the flows of a limitCell to a rate.
+// limitHolder is the means that limits the rate of a limitCell's flows.
 type limitHolder string
 
 const (
-	limitWeir    limitHolder = ""          // a limit of Weir by refusal, of a cgroup
-	limitDelay   limitHolder = "delay"     // one by delay, of a device
+	limitWeir    limitHolder = ""          // Weir's policer, of a cgroup
+	limitDelay   limitHolder = "delay"     // Weir's shaper, of a device
 	limitUnpaced limitHolder = "unpaced"   // the same without pacing TCP
 	limitHTB     limitHolder = "htb"       // a token bucket with a burst of 1 ms and a pfifo of 1000 packets
 	limitCodel   limitHolder = "htb+codel" // the same with fq_codel
 	limitCake    limitHolder = "cake"      // CAKE's shaper
-	limitPaced   limitHolder = "fq+pacing" // fq, and each flow has its part of the rate as SO_MAX_PACING_RATE
+	limitPaced   limitHolder = "fq+pacing" // fq, and each flow has its share of the rate as SO_MAX_PACING_RATE
 	limitEDT     limitHolder = "edt"       // departure times without marks or a controller, and fq
-	limitFree    limitHolder = "free"      // nothing, which is what the machine can do
+	limitFree    limitHolder = "free"      // no limit, the machine's maximum
 )
 
-// BenchmarkLimitPeers measures cells of BenchmarkLimitAccuracy beside others that hold flows to a
-// rate, all of limitHolder that the kernel and the load allow, or those of WEIR_LIMIT_HOLDERS. For
-// what is received they are on an ifb. Each repetition measures them one after another, beginning
-// with the next, so that what else the machine does hits all of them.
+// BenchmarkLimitPeers measures cells of BenchmarkLimitAccuracy with several means of limiting: all
+// of limitHolder that the kernel and the load allow, or those of WEIR_LIMIT_HOLDERS. For ingress
+// they are on an ifb. Each repetition runs them one after another, from another first one, so that
+// other load of the machine affects all of them.
 func BenchmarkLimitPeers(b *testing.B) {
 	g := readLimitGrid(b)
 	g.each(b, g.compare)
 }
 
-// limitHolders are those that a cell can be measured with.
+// limitHolders returns the means that can limit a cell.
 func limitHolders(c limitCell) (all []limitHolder) {
 	holders := []limitHolder{limitWeir, limitDelay, limitUnpaced, limitHTB, limitCodel, limitCake, limitPaced, limitEDT, limitFree}
 	if names := os.Getenv("WEIR_LIMIT_HOLDERS"); names != "" {
@@ -88,7 +88,8 @@ func (g limitGrid) compare(b *testing.B, load string, rate units.BitRate, flows 
 	b.ReportMetric(0, "ns/op")
 }
 
-// pace is the payload per second that each flow is paced at where TCP alone holds the rate, octets.
+// pace returns the payload per second of each flow, in bytes, if TCP's pacing alone limits the
+// rate.
 func (c limitCell) pace(rate units.BitRate, flows int) int {
 	if c.holder != limitPaced {
 		return 0

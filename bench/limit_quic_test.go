@@ -18,7 +18,7 @@ import (
 
 const quicProtocol = "weir-bench"
 
-// Without UDP GSO, of which the kernel counts messages and not datagrams, losses can be counted.
+// With UDP GSO the kernel counts messages and not datagrams, so losses could not be counted.
 func disableQUICGSO() error { return os.Setenv("QUIC_GO_DISABLE_GSO", "true") }
 
 // sendQUIC opens a connection of quic-go and sends on one stream of it without end.
@@ -54,7 +54,7 @@ func (s *limitSender) sendQUIC(network, address string) error {
 	return nil
 }
 
-// serveQUIC receives what such connections send.
+// serveQUIC receives the data of such connections.
 func (s *limitSink) serveQUIC(address string) error {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

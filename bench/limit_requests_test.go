@@ -22,27 +22,26 @@ import (
 
 const (
 	requestTurns = 100
-	requestTime  = 30 * time.Millisecond // of one measurement
-	requestSize  = 100                   // octets of a request and of its answer
+	requestTime  = 30 * time.Millisecond // per measurement
+	requestSize  = 100                   // bytes of a request and of its answer
 	requestWarm  = 100                   // requests before a measurement
 
-	// requestLimit is far above what the connection uses, both ways.
+	// requestLimit is far above the connection's rate, in both directions.
 	requestLimit units.BitRate = 10_000_000_000
 )
 
-// requestVariant is what the client's cgroup has while requests are counted.
+// requestVariant is the configuration of the client's cgroup during the measurement.
 type requestVariant struct {
 	name    string
 	sockets *cgroup.Sockets
-	base    int // the variant with programs that do nothing at the same hooks; itself for one of those
+	base    int // the variant with empty programs at the same hooks, or itself
 }
 
 // costOfRequests compares the rate of TCP requests, one outstanding at a time, between two
-// namespaces joined by a veth pair: with a limit on the client's cgroup that does not bind, of
-// egress alone and of both directions, with programs that do nothing at the hooks of each, and with
-// none. Nothing but the stack and the programs works for a request, so they cost an application
-// less. Every measurement has a connection of its own; the variants take turns, each first as often
-// as the others.
+// namespaces joined by a veth pair: with a non-binding limit on the client's cgroup, of egress
+// alone and of both directions, with empty programs at the hooks of each, and with none. A request
+// costs only the stack and the programs, so an application's relative cost is smaller. Every
+// measurement has its own connection; the variants take turns, each first equally often.
 func costOfRequests(b *testing.B) {
 	from, to := trafficPath(b)
 	plane, both := requestPlane(b, direction.Egress, direction.Ingress)
@@ -79,7 +78,7 @@ func costOfRequests(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// requestPlane is a data plane with a limit of one cgroup, and that.
+// requestPlane returns a data plane with a limit of one cgroup, and the cgroup.
 func requestPlane(b *testing.B, directions ...direction.Direction) (*police.DataPlane, cgroup.Cgroup) {
 	b.Helper()
 	plane, group := costGroup(b, 1)
@@ -96,7 +95,7 @@ func requestPlane(b *testing.B, directions ...direction.Direction) (*police.Data
 var requestHooks = map[ebpf.AttachType]ebpf.ProgramType{ebpf.AttachCGroupInetEgress: ebpf.CGroupSKB,
 	ebpf.AttachCGroupInetIngress: ebpf.CGroupSKB, ebpf.AttachCGroupSockOps: ebpf.SockOps}
 
-// idleGroup is a cgroup with programs that do nothing at the hooks at which another has programs.
+// idleGroup returns a cgroup with empty programs at the hooks where another has programs.
 func idleGroup(b *testing.B, other cgroup.Cgroup) cgroup.Cgroup {
 	b.Helper()
 	group := testutil.Cgroup(b)
@@ -111,8 +110,8 @@ func idleGroup(b *testing.B, other cgroup.Cgroup) cgroup.Cgroup {
 	return group
 }
 
-// costOfHooks reports what the kernel's own statistics say of a run of each program under that
-// load, ns; their clock is in it.
+// costOfHooks reports the kernel's own statistics of a run of each program under that load, ns;
+// they include reading the clock.
 func costOfHooks(b *testing.B, group cgroup.Cgroup, load func()) {
 	b.Helper()
 	on, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
@@ -136,7 +135,7 @@ func costOfHooks(b *testing.B, group cgroup.Cgroup, load func()) {
 	}
 }
 
-// openSockets makes sockets that belong to a cgroup.
+// openSockets makes sockets of a cgroup.
 func openSockets(b *testing.B, group cgroup.Cgroup) *cgroup.Sockets {
 	b.Helper()
 	sockets, err := group.OpenSockets(b.Context())
@@ -145,9 +144,9 @@ func openSockets(b *testing.B, group cgroup.Cgroup) *cgroup.Sockets {
 	return sockets
 }
 
-// requestRate is the number of requests per second over a new connection, whose client's socket
-// belongs to the cgroup of sockets. Both ends stay in system calls: the Go runtime's network poller
-// would take longer than the stack.
+// requestRate returns the requests per second over a new connection with a client socket of the
+// cgroup of sockets. Both ends stay in system calls: the Go runtime's network poller would take
+// longer than the stack.
 func requestRate(b *testing.B, sockets *cgroup.Sockets, from, to traffic.Endpoint) float64 {
 	b.Helper()
 	listener := -1
@@ -170,15 +169,15 @@ func requestRate(b *testing.B, sockets *cgroup.Sockets, from, to traffic.Endpoin
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer onProcessor(b, 0)()
+		defer onCPU(b, 0)()
 		answer(server)
 	}()
 	defer func() {
-		// The process that has made the socket still holds it.
+		// The child that created the socket still has it open.
 		must(b, errors.Join(unix.Shutdown(client, unix.SHUT_RDWR), unix.Close(client)))
 		<-done
 	}()
-	defer onProcessor(b, 0)()
+	defer onCPU(b, 0)()
 	for range requestWarm {
 		must(b, request(client))
 	}
@@ -192,14 +191,14 @@ func requestRate(b *testing.B, sockets *cgroup.Sockets, from, to traffic.Endpoin
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// onProcessor keeps the calling goroutine on a processor until the function that it returns is
-// called. Both ends of a connection share one, which they keep busy; on two, the wake-ups of idle
-// processors scatter by more than a limit costs.
-func onProcessor(b *testing.B, processor int) (leave func()) {
+// onCPU keeps the calling goroutine on a CPU until the returned function is called. Both ends of a
+// connection share one busy CPU; on two, the wake-ups of idle CPUs vary by more than the cost of a
+// limit.
+func onCPU(b *testing.B, cpu int) (leave func()) {
 	b.Helper()
 	runtime.LockOSThread()
 	var before, set unix.CPUSet
-	set.Set(processor)
+	set.Set(cpu)
 	if err := errors.Join(unix.SchedGetaffinity(0, &before), unix.SchedSetaffinity(0, &set)); err != nil {
 		b.Error(err)
 	}
@@ -211,7 +210,7 @@ func onProcessor(b *testing.B, processor int) (leave func()) {
 	}
 }
 
-// answer returns what comes until the other end closes.
+// answer answers requests until the other end closes.
 func answer(server int) {
 	defer func() { _ = unix.Close(server) }()
 	buffer := make([]byte, requestSize)
@@ -226,7 +225,7 @@ func answer(server int) {
 	}
 }
 
-// request sends one and waits for all of its answer.
+// request sends one and waits for the whole answer.
 func request(client int) error {
 	buffer := make([]byte, requestSize)
 	if _, err := unix.Write(client, buffer); err != nil {

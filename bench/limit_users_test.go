@@ -22,7 +22,7 @@ import (
 	"weir/record/stats"
 )
 
-// limitSender is what sends in a cell.
+// limitSender is the sending end of a cell.
 type limitSender struct {
 	lock  sync.Mutex // guards flows and closed
 	flows []io.Closer
@@ -53,7 +53,7 @@ func (s *limitSender) closed() bool {
 	return s.gone
 }
 
-// turn begins what users see, or ends it and says what it was.
+// turn starts the recording of the users' view, or ends it and returns it.
 func (s *limitSender) turn() limitSeen {
 	if !s.probe.on.Swap(true) {
 		return limitSeen{}
@@ -63,7 +63,7 @@ func (s *limitSender) turn() limitSeen {
 	return seen
 }
 
-// roundTrips are TCP's own, smoothed, of connections that last, ms.
+// roundTrips returns TCP's smoothed round-trip times of long connections, ms.
 func (s *limitSender) roundTrips() (all []float64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -85,7 +85,7 @@ func (s *limitSender) roundTrips() (all []float64) {
 	return all
 }
 
-// sendEach opens one connection after another, each of which ends once its octets are received.
+// sendEach opens one connection after another; each ends when its bytes are received.
 func (s *limitSender) sendEach(work limitLoad, dialer net.Dialer) {
 	ns, err := netns.Open(work.Namespace)
 	if err != nil {
@@ -115,7 +115,8 @@ const (
 	probeLast  = 400 * time.Millisecond // for the last answers
 )
 
-// limitProbe asks and is answered by small datagrams beside the load, as a user's small packets.
+// limitProbe sends small datagrams beside the load and waits for answers, like a user's small
+// packets.
 type limitProbe struct {
 	conn net.Conn
 	on   atomic.Bool
@@ -171,7 +172,7 @@ func (p *limitProbe) hear() {
 	}
 }
 
-// end stops asking and returns how long answers took, ms, and how many were asked for.
+// end stops the probe and returns the answer times, ms, and the number of requests.
 func (p *limitProbe) end() ([]float64, int) {
 	p.on.Store(false)
 	time.Sleep(probeLast)
@@ -182,7 +183,7 @@ func (p *limitProbe) end() ([]float64, int) {
 	return took, sent
 }
 
-// serveProbes answers them.
+// serveProbes answers probes.
 func (s *limitSink) serveProbes(at string) error {
 	address, err := netip.ParseAddrPort(at)
 	if err != nil {
@@ -206,11 +207,11 @@ func (s *limitSink) serveProbes(at string) error {
 	return nil
 }
 
-// limitSeen is what users saw while a cell was measured.
+// limitSeen is the users' view of a cell's measurement.
 type limitSeen struct {
 	SRTT, Probes []float64 // ms
 	Sent         int       // probes
-	Octets       float64   // of payload that arrived
+	Octets       float64   // payload received
 	Hosts        limitHosts
 }
 
@@ -218,14 +219,14 @@ type limitSeen struct {
 type limitHosts struct {
 	segments, again   float64 // TCP's, sent
 	offered, received float64 // datagrams
-	busy              float64 // ticks of all processors, 10 ms
+	busy              float64 // ticks of all CPUs, 10 ms
 }
 
 func (c limitCell) hosts(b *testing.B) (h limitHosts) {
 	b.Helper()
 	from, to := snmp(b, c.from.Namespace), snmp(b, c.to.Namespace)
 	h.segments, h.again = from["TcpOutSegs"], from["TcpRetransSegs"]
-	// Of UDP GSO a message is one; quic-go is asked not to use it.
+	// With UDP GSO a message counts as one; quic-go does not use it here.
 	h.offered, h.received = from["UdpOutDatagrams"]+from["UdpSndbufErrors"], to["UdpInDatagrams"]
 	text, err := os.ReadFile("/proc/stat")
 	must(b, err)
@@ -261,7 +262,7 @@ func snmp(b *testing.B, ns *netns.Namespace) map[string]float64 {
 	return values
 }
 
-// limitUsers sums what users saw.
+// limitUsers sums the users' views.
 type limitUsers struct{ sum limitSeen }
 
 func (u *limitUsers) add(s limitSeen) {
@@ -272,9 +273,9 @@ func (u *limitUsers) add(s limitSeen) {
 	*h = limitHosts{h.segments + n.segments, h.again + n.again, h.offered + n.offered, h.received + n.received, h.busy + n.busy}
 }
 
-// report says how long round trips of TCP and of small datagrams took, what was sent again, which
-// part of datagrams, of a load of them, and of probes was lost, and the processors' time, which
-// means something where nothing else runs; names begin with prefix.
+// report reports the round-trip times of TCP and of small datagrams, the retransmissions, the lost
+// share of datagrams (of a load of them) and of probes, and the CPU time, which is meaningful on an
+// idle machine; names begin with prefix.
 func (u *limitUsers) report(b *testing.B, prefix string) {
 	h := u.sum.Hosts
 	b.ReportMetric(100*h.again/max(h.segments, 1), prefix+"%again")

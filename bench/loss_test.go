@@ -17,7 +17,7 @@ import (
 	"weir/lab/link/rawsock"
 )
 
-// What BenchmarkEmulatorLoss sends: so many frames of so many octets in each of its repetitions.
+// Frames of BenchmarkEmulatorLoss: their number in each repetition, and their size in octets.
 const (
 	lossRepetitions = 10
 	lossFrames      = 30_000
@@ -25,20 +25,19 @@ const (
 	lossEtherType   = 0x88b5 // local experimental (IEEE 802)
 )
 
-// BenchmarkEmulatorLoss compares the loss that an emulated link has with the one that it was given.
+// BenchmarkEmulatorLoss compares the measured loss of an emulated link with the configured one.
 //
-// It fails by one rule, the same for each model of loss. Ten repetitions with seeds of their own
-// send 30,000 frames each. z is a repetition's deviation from the configured loss in standard
-// deviations σ of what chance allows: the binomial's for independent loss, that of a two-state
-// Markov chain for Gilbert-Elliott's. The link passes if
+// It fails by one rule for each model of loss. Ten repetitions with different seeds send 30,000
+// frames each. z is a repetition's deviation from the configured loss in standard deviations σ of
+// chance: the binomial's for independent loss, that of a two-state Markov chain for
+// Gilbert-Elliott's. The link passes if
 //
 //   - |Σz| / √10 ≤ 3: the mean of all 300,000 frames is right (a right link fails with 0.27 %), and
 //   - Σz² lies between the 0.01 % and the 99.99 % quantile of χ² with 10 degrees: the repetitions
 //     scatter as much as chance does, not more and not less. Every hundredth frame lost has the
 //     right mean and no scatter.
 //
-// The seeds are fixed, so a pass stays one for as long as the code and what the hosts send by
-// themselves do not change.
+// The seeds are fixed, so a pass stays a pass until the code or the hosts' own frames change.
 func BenchmarkEmulatorLoss(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -71,9 +70,9 @@ func BenchmarkEmulatorLoss(b *testing.B) {
 	}
 }
 
-// lost returns how many of the frames sent over a link with that loss and seed did not arrive, as
-// the receiving host counts. A repetition in which the emulator itself lost a frame, on a busy
-// machine, says nothing and is made again.
+// lost returns the number of lost frames over a link with that loss and seed, by the receiving
+// host's count. A repetition in which the emulator itself lost a frame, on a busy machine, is
+// repeated.
 func (c *cable) lost(b *testing.B, loss loss.Loss, seed uint64) int {
 	b.Helper()
 	const attempts = 10
@@ -96,8 +95,7 @@ func (c *cable) lost(b *testing.B, loss loss.Loss, seed uint64) int {
 	return 0
 }
 
-// arrived sends the frames, no more at a time than the emulator's ring holds, and counts those that
-// arrive.
+// arrived sends the frames, at most a full emulator ring at a time, and counts the arrivals.
 func (c *cable) arrived(b *testing.B, loss loss.Loss) int {
 	b.Helper()
 	const burst, ring, pause, limit = 64, 2048, time.Millisecond, 10 * time.Second
@@ -130,7 +128,7 @@ func (c *cable) arrived(b *testing.B, loss loss.Loss) int {
 	return got
 }
 
-// waiting reads the frames that have come and returns how many they are.
+// waiting reads the available frames and returns their number.
 func waiting(b *testing.B, s *rawsock.Socket) (n int) {
 	b.Helper()
 	var buffer [2048]byte
@@ -144,17 +142,17 @@ func waiting(b *testing.B, s *rawsock.Socket) (n int) {
 	}
 }
 
-// lossMoments returns the mean and the standard deviation of the number of frames lost of n.
+// lossMoments returns the mean and the standard deviation of the number of lost frames of n.
 //
-// Gilbert-Elliott: a frame is lost with probability b in the bad state, whose share is π = P/(P+R),
-// and g in the good one. States at a distance of k frames have the covariance π(1-π)λ^k with λ =
-// 1-P-R, so the variance of the sum is
+// Gilbert-Elliott: a frame is lost with probability b in the bad state, which has the share π =
+// P/(P+R), and g in the good one. States at a distance of k frames have the covariance π(1-π)λ^k
+// with λ = 1-P-R, so the variance of the sum is
 //
 //	n·μ(1-μ) + 2·π(1-π)·(b-g)²·Σ (n-k)·λ^k  for k from 1 to n-1,  μ = π·b + (1-π)·g
 //
 // in which the sum is λ/(1-λ)·(n - (1-λ^n)/(1-λ)). That is for a chain in equilibrium; a link
 // begins in the good state, which takes π·λ/(1-λ)·(b-g) frames off the mean, less than 0.1 here,
-// where σ is about 60.
+// with σ about 60.
 func lossMoments(l loss.Loss, n int) (mean, sigma float64) {
 	if l.Model == (loss.Independent{}).Name() {
 		return float64(n) * l.Probability, math.Sqrt(float64(n) * l.Probability * (1 - l.Probability))
@@ -165,7 +163,7 @@ func lossMoments(l loss.Loss, n int) (mean, sigma float64) {
 	return frames * mu, math.Sqrt(frames*mu*(1-mu) + 2*bad*(1-bad)*(b-g)*(b-g)*sum)
 }
 
-// pool adds up deviations of independent repetitions: their sum as a standard normal variable, and
+// pool combines deviations of independent repetitions: their sum as a standard normal variable, and
 // χ².
 func pool(z []float64) (pooled, scatter float64) {
 	for _, v := range z {
@@ -175,8 +173,7 @@ func pool(z []float64) (pooled, scatter float64) {
 	return pooled, scatter
 }
 
-// implausible says by which part of the rule the deviations are no work of chance; "" if they may
-// be.
+// implausible returns the violated part of the rule; "" if chance explains the deviations.
 func implausible(z []float64) string {
 	pooled, scatter := pool(z)
 	if math.Abs(pooled) > 3 {
@@ -189,12 +186,12 @@ func implausible(z []float64) string {
 	return ""
 }
 
-// TestLossMoments adds up every way in which few frames can be lost.
+// TestLossMoments sums over all patterns of loss of few frames.
 func TestLossMoments(t *testing.T) {
 	for _, l := range []loss.Loss{
 		loss.Of(loss.Independent{Probability: 0.01}),
 		loss.Of(loss.Gilbert{P: 0.005, R: 0.25, H: 0, K: 1}),
-		loss.Of(loss.Gilbert{P: 0.3, R: 0.9, H: 0.2, K: 0.95}), // a chain that alternates
+		loss.Of(loss.Gilbert{P: 0.3, R: 0.9, H: 0.2, K: 0.95}), // an alternating chain
 	} {
 		const n = 30
 		chances := exactLoss(l, n)
@@ -210,7 +207,7 @@ func TestLossMoments(t *testing.T) {
 	}
 }
 
-// exactLoss returns the probability of each number of lost frames, the chain beginning in
+// exactLoss returns the probability of each number of lost frames, with the chain starting in
 // equilibrium.
 func exactLoss(l loss.Loss, n int) []float64 {
 	stay, lose := [2][2]float64{{1 - l.P, l.P}, {l.R, 1 - l.R}}, [2]float64{1 - l.K, 1 - l.H}
@@ -241,8 +238,7 @@ func exactLoss(l loss.Loss, n int) []float64 {
 	return now[0]
 }
 
-// TestLossRule shows what the benchmark's rule lets pass and what not, on numbers drawn without any
-// link.
+// TestLossRule applies the benchmark's rule to random numbers without any link.
 func TestLossRule(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	draw := func(shift, spread float64) []float64 {
@@ -271,8 +267,7 @@ func TestLossRule(t *testing.T) {
 	if n := failures(0, 0.05); n < 10_000 {
 		t.Errorf("a pattern without scatter passes %d times of 10,000", 10_000-n)
 	}
-	// Bursts of 6 frames on average, where single losses were asked for, have about √11 times the
-	// deviation.
+	// Bursts of 6 frames on average, instead of single losses, have about √11 times the deviation.
 	if n := failures(0, 3.3); n < 9_500 {
 		t.Errorf("bursts that were not asked for pass %d times of 10,000", 10_000-n)
 	}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench measures what claims of speed rest on. Every benchmark runs once with
-// -benchtime=1x, as CI does.
+// Package bench measures the claims of speed. CI runs every benchmark once with -benchtime=1x.
 package bench
 
 import (

@@ -13,10 +13,10 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// zipf is traffic to routes in an order drawn at random: the k-th gets a part of k^-exponent.
+// zipf is traffic to routes in random order: the k-th gets a share proportional to k^-exponent.
 type zipf struct {
 	routes []netip.Prefix
-	upTo   []float64 // sums of the parts
+	upTo   []float64 // cumulative shares
 }
 
 func newZipf(r *rand.Rand, routes []netip.Prefix, exponent float64) *zipf {
@@ -48,7 +48,7 @@ func (z *zipf) sample(r *rand.Rand) map[netip.Prefix]uint64 {
 	return counts
 }
 
-// carried is the part of all traffic that goes to chosen routes.
+// carried returns the share of traffic to chosen routes.
 func (z *zipf) carried(p *plan.Planner) (sum float64) {
 	for i, to := range z.routes {
 		if p.Choice()[to] {
@@ -58,10 +58,10 @@ func (z *zipf) carried(p *plan.Planner) (sum float64) {
 	return sum
 }
 
-// BenchmarkOffloadChoice is what part of the traffic to a full table a budget's routes carry, if it
-// is distributed by Zipf's law, which is an assumption: with all packets counted and with the
-// 65,536 that the data plane samples; how many routes change when other packets of the same traffic
-// are sampled, with the former choice known and without; and the processor time of a choice.
+// BenchmarkOffloadChoice reports the share of a full table's traffic carried by a budget of routes,
+// under the assumption of Zipf's law: with all packets counted and with the data plane's 65,536
+// samples. It also reports the routes that change with other samples of the same traffic, with and
+// without the former choice, and the CPU time of a choice.
 func BenchmarkOffloadChoice(b *testing.B) {
 	for _, exponent := range []float64{0.8, 1, 1.2} {
 		for _, budget := range []int{100, 1000, 10_000, 100_000} {

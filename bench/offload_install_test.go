@@ -22,9 +22,9 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// BenchmarkOffloadInstall is how long it takes from a router's state to a table in force, for
-// filters of tc flower and for XDP, where the time goes, and what the kernel's memory grows by. The
-// routes are in the state alone: the kernel has none of them.
+// BenchmarkOffloadInstall reports the time from a router's state to an active table, for filters of
+// tc flower and for XDP, by stage, and the growth of the kernel's memory. The routes are only in
+// the state, not in the kernel.
 func BenchmarkOffloadInstall(b *testing.B) {
 	testutil.Need(b, "XDP on veth", probe.XDPNative())
 	routes := fullTable(b)
@@ -106,7 +106,7 @@ func install(b *testing.B, backend string, routes []netip.Prefix) {
 	in.Close()
 }
 
-// available is the memory that the kernel could still give, in KiB.
+// available returns the kernel's available memory, in KiB.
 func available(b *testing.B) (kib int) {
 	b.Helper()
 	file, err := os.Open("/proc/meminfo")

@@ -18,7 +18,7 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// paperRouter has a full table, of prefixes and no kernel.
+// paperRouter has a full table of prefixes, without a kernel.
 func paperRouter(b *testing.B) (*state.State, []netip.Prefix, func(i int) state.Group) {
 	b.Helper()
 	s := state.New()
@@ -36,7 +36,7 @@ func paperRouter(b *testing.B) (*state.State, []netip.Prefix, func(i int) state.
 	return s, routes, group
 }
 
-// spent is the processor time of this process.
+// spent returns the CPU time of this process.
 func spent(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage
@@ -46,8 +46,8 @@ func spent(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkOffloadPlan is the processor time of planning and aggregating a full table, with next
-// hops spread over it at random, which is the worst case of aggregation.
+// BenchmarkOffloadPlan reports the CPU time of planning and aggregating a full table with random
+// next hops, the worst case of aggregation.
 func BenchmarkOffloadPlan(b *testing.B) {
 	s, routes, _ := paperRouter(b)
 	var planned, aggregated []float64
@@ -68,8 +68,8 @@ func BenchmarkOffloadPlan(b *testing.B) {
 	b.ReportMetric(float64(rules)/float64(len(routes)), "rules/route")
 }
 
-// BenchmarkOffloadUpdate is the time from a change of 100 routes of a full table to the table that
-// programs read.
+// BenchmarkOffloadUpdate reports the time from a change of 100 routes of a full table to the
+// programs' table.
 func BenchmarkOffloadUpdate(b *testing.B) {
 	testutil.Need(b, "XDP on veth", probe.XDPNative())
 	s, routes, group := paperRouter(b)

@@ -11,9 +11,9 @@ import (
 	"weir/modules/offload/state"
 )
 
-// BenchmarkOffloadProgram is what the fast path's program takes by itself for a packet that it
-// forwards, to a route of 24 bits, without what the kernel does with its verdict: in the guest
-// whose clock counts instructions, how many it executes.
+// BenchmarkOffloadProgram reports the cost of the fast path's program for a forwarded packet to a
+// /24 route, without the kernel's action on its verdict: in the guest with an instruction clock,
+// the number of instructions.
 func BenchmarkOffloadProgram(b *testing.B) {
 	o := offloadBenchOf(b, nil)
 	s := o.read(b)

@@ -20,15 +20,14 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// forwarders are what is compared, in turns. nobody drops what the source makes, redirect sends all
-// of it to the sink without a look: what is left of a forwarder's time without theirs is its own.
+// forwarders are compared in turn. nobody drops the source's frames, redirect sends all of them to
+// the sink without a lookup: a forwarder's own time is the remainder without theirs.
 var forwarders = []string{"nobody", "redirect", "kernel", "fib_lookup", "fast"}
 
-// BenchmarkOffloadRate compares what one core forwards: frames to random destinations of a full
-// table are made inside the kernel (BPF_PROG_TEST_RUN with live frames, 64 at a time, as a driver's
-// NAPI poll takes them), begin at the router's port, leave it by another and are dropped and
-// counted by XDP at the other end. All of it is done by one thread on one core, whose time is what
-// is reported.
+// BenchmarkOffloadRate compares the forwarding rates of one core. The kernel makes frames to random
+// destinations of a full table (BPF_PROG_TEST_RUN with live frames, 64 at a time, like a driver's
+// NAPI poll). They begin at the router's port, leave by another, and are dropped and counted by XDP
+// at the other end. One thread on one core does all of it, and its time is reported.
 func BenchmarkOffloadRate(b *testing.B) {
 	o := newOffloadBench(b)
 	s := o.read(b)
@@ -52,7 +51,7 @@ func BenchmarkOffloadRate(b *testing.B) {
 				if err := o.programs.Maps["load_forwarder"].Put(uint32(0), programs[name]); err != nil {
 					b.Fatal(err)
 				}
-				o.run(b, name, frames/8) // warm
+				o.run(b, name, frames/8) // warm up
 				costs[name] = append(costs[name], o.run(b, name, frames))
 			}
 		}
@@ -73,9 +72,9 @@ func BenchmarkOffloadRate(b *testing.B) {
 	}
 }
 
-// xdpForward is the program of xdp-tools' xdp-forward, of the object that WEIR_XDP_FORWARD names
-// (xdp-forward/xdp_forward.bpf.o of a build of xdp-tools), with its table of ports filled in as the
-// tool does; nil where none is named.
+// xdpForward returns xdp-tools' xdp-forward program from the object named by WEIR_XDP_FORWARD
+// (xdp-forward/xdp_forward.bpf.o of a build of xdp-tools), with its table of ports filled in; nil
+// if none is named.
 func (o *offloadBench) xdpForward(b *testing.B) *ebpf.Program {
 	b.Helper()
 	name := os.Getenv("WEIR_XDP_FORWARD")
@@ -95,7 +94,7 @@ func (o *offloadBench) xdpForward(b *testing.B) *ebpf.Program {
 	return all.Programs["xdp_fwd_fib_full"]
 }
 
-// fastProgram is the fast path's at the router's port, attached nowhere.
+// fastProgram returns the fast path's program for the router's port, not attached.
 func (o *offloadBench) fastProgram(b *testing.B, table *xdp.Table) *ebpf.Program {
 	b.Helper()
 	at, _, err := table.Attach(o.p0.Index, nil)
@@ -115,7 +114,7 @@ func (o *offloadBench) fastProgram(b *testing.B, table *xdp.Table) *ebpf.Program
 	return p
 }
 
-// run has frames made and forwarded, and returns the processor time in nanoseconds of each.
+// run generates and forwards frames, and returns the CPU time per frame in nanoseconds.
 func (o *offloadBench) run(b *testing.B, name string, frames uint32) float64 {
 	b.Helper()
 	runtime.LockOSThread()
@@ -134,7 +133,7 @@ func (o *offloadBench) run(b *testing.B, name string, frames uint32) float64 {
 	ran := func() time.Duration {
 		times, err := napi.TimesOf(unix.Gettid())
 		if errors.Is(err, fs.ErrNotExist) {
-			return time.Since(born) // a kernel without schedstat: of a guest whose clock counts instructions, on its only processor
+			return time.Since(born) // a kernel without schedstat: a guest with an instruction clock and one CPU
 		}
 		if err != nil {
 			b.Fatal(err)
@@ -163,7 +162,7 @@ func (o *offloadBench) run(b *testing.B, name string, frames uint32) float64 {
 	return float64(took.Nanoseconds()) / float64(n)
 }
 
-// ratios are the quotients of each round, without what base took in it: the median between the ends
+// ratios returns the quotients of each round, without the time of base: the median between the ends
 // of its 95 % interval, by the order of the rounds' quotients.
 func ratios(over, under, base []float64) [3]float64 {
 	var all []float64

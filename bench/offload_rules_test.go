@@ -25,10 +25,9 @@ import (
 	"weir/record/plot"
 )
 
-// BenchmarkOffloadRules is what a packet costs that filters of tc flower in software forward, by
-// how many there are: each of a priority of its own, the one that matches last, or all of one
-// priority and told apart by their handles. Frames are those of BenchmarkOffloadRate, to one
-// destination.
+// BenchmarkOffloadRules reports the cost of a packet forwarded by tc flower filters in software, by
+// their number: each with its own priority, the last one matching, or all with one priority and
+// different handles. Frames are those of BenchmarkOffloadRate, to one destination.
 func BenchmarkOffloadRules(b *testing.B) {
 	testutil.Need(b, "flower", probe.Classifier("flower"))
 	o := offloadBenchOf(b, nil)
@@ -50,7 +49,7 @@ func BenchmarkOffloadRules(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", shape.name, n), func(b *testing.B) {
 				for range b.N {
 					rulesAt(b, o, shape.name == "priorities", n)
-					o.run(b, "flower", 256) // warm
+					o.run(b, "flower", 256) // warm up
 					cost := o.run(b, "flower", 2048)
 					b.ReportMetric(cost, "ns/packet")
 					costs[shape.name] = append(costs[shape.name], [2]float64{float64(n), cost})
@@ -61,7 +60,7 @@ func BenchmarkOffloadRules(b *testing.B) {
 	drawRules(b, costs)
 }
 
-// drawRules draws how the rate falls with the number of rules, into the PNG that WEIR_PLOT names.
+// drawRules draws the rate over the number of rules, into the PNG named by WEIR_PLOT.
 func drawRules(b *testing.B, costs map[string][][2]float64) {
 	b.Helper()
 	name := os.Getenv("WEIR_PLOT")
@@ -86,8 +85,8 @@ func drawRules(b *testing.B, costs map[string][][2]float64) {
 	}
 }
 
-// BenchmarkOffloadFilters is what a packet to a random destination costs that a plan's filters of
-// tc flower forward in software, by the number of routes, and by XDP beside.
+// BenchmarkOffloadFilters reports the cost of a packet to a random destination, forwarded by a
+// plan's tc flower filters in software and by XDP, by the number of routes.
 func BenchmarkOffloadFilters(b *testing.B) {
 	testutil.Need(b, "flower", probe.Classifier("flower"))
 	routes := fullTable(b)
@@ -123,7 +122,7 @@ func BenchmarkOffloadFilters(b *testing.B) {
 					if err := o.programs.Maps["load_forwarder"].Put(uint32(0), program); err != nil {
 						b.Fatal(err)
 					}
-					o.run(b, name, 256) // warm
+					o.run(b, name, 256) // warm up
 					b.ReportMetric(o.run(b, name, 2048), name+"-ns/packet")
 				}
 				_ = sink.Close()
@@ -134,7 +133,7 @@ func BenchmarkOffloadFilters(b *testing.B) {
 	}
 }
 
-// rulesAt gives the router's port so many rules, of which the last one forwards.
+// rulesAt gives the router's port n rules; the last one forwards.
 func rulesAt(b *testing.B, o *offloadBench, priorities bool, n int) {
 	b.Helper()
 	control, err := tc.Open(o.router)
@@ -142,7 +141,7 @@ func rulesAt(b *testing.B, o *offloadBench, priorities bool, n int) {
 		b.Fatal(err)
 	}
 	defer control.Close()
-	_ = control.Delete("p0", tc.Place{Parent: tc.Clsact}) // of the round before
+	_ = control.Delete("p0", tc.Place{Parent: tc.Clsact}) // of the previous round
 	if err := control.AddClsact("p0"); err != nil {
 		b.Fatal(err)
 	}

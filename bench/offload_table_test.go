@@ -14,8 +14,8 @@ import (
 	"weir/modules/offload/state"
 )
 
-// fullTable reads the prefixes of a routing table, one a line, from the file that WEIR_ROUTES
-// names; without it they are made up, with the lengths that the Internet has most of.
+// fullTable reads the prefixes of a routing table, one per line, from the file named by
+// WEIR_ROUTES; otherwise it makes random ones with the Internet's most frequent lengths.
 func fullTable(b *testing.B) (all []netip.Prefix) {
 	b.Helper()
 	name := os.Getenv("WEIR_ROUTES")

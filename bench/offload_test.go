@@ -126,7 +126,7 @@ func offloadBenchOf(b *testing.B, routes []netip.Prefix) *offloadBench {
 	return o
 }
 
-// read is what the router is like, with its ports.
+// read returns the router's state, with its ports.
 func (o *offloadBench) read(b *testing.B) *state.State {
 	b.Helper()
 	s, err := live.Read(o.router)
@@ -138,7 +138,7 @@ func (o *offloadBench) read(b *testing.B) *state.State {
 	return s
 }
 
-// table is the fast path's of what a state says, believed for long.
+// table returns the fast path's table for a state, valid for long.
 func (o *offloadBench) table(b *testing.B, s *state.State) *xdp.Table {
 	b.Helper()
 	p, err := plan.New(plan.Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
@@ -156,7 +156,7 @@ func (o *offloadBench) table(b *testing.B, s *state.State) *xdp.Table {
 	return table
 }
 
-// load makes the programs.
+// load loads the programs.
 func (o *offloadBench) load(b *testing.B, blocks *ebpf.Map) {
 	b.Helper()
 	spec, err := load.Spec()
@@ -214,7 +214,7 @@ func (o *offloadBench) load(b *testing.B, blocks *ebpf.Map) {
 	copy(o.frame[12:], []byte{8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 2})
 }
 
-// attach puts a program at a device until the end.
+// attach attaches a program to a device until the end.
 func attach(b *testing.B, ns *netns.Namespace, index int, p *ebpf.Program) link.Link {
 	b.Helper()
 	var l link.Link
@@ -240,8 +240,8 @@ func (o *offloadBench) arrived(b *testing.B) (n uint64) {
 	return n
 }
 
-// cost sends frames and returns the processor time in nanoseconds that each one takes from the
-// sender to the sink: a veth's frames are received in the softirq of who has sent them.
+// cost sends frames and returns the CPU time per frame in nanoseconds from the sender to the sink:
+// the sender's softirq receives a veth's frames.
 func (o *offloadBench) cost(b *testing.B, frames int) float64 {
 	b.Helper()
 	runtime.LockOSThread()
@@ -260,7 +260,7 @@ func (o *offloadBench) cost(b *testing.B, frames int) float64 {
 		}
 	}
 	took := ran() - before
-	time.Sleep(20 * time.Millisecond) // what waits in the ring is still forwarded
+	time.Sleep(20 * time.Millisecond) // frames in the ring are still forwarded
 	n := o.arrived(b) - arrived
 	if n < uint64(frames)*9/10 {
 		b.Fatalf("only %d of %d frames have arrived", n, frames)
@@ -268,10 +268,9 @@ func (o *offloadBench) cost(b *testing.B, frames int) float64 {
 	return float64(took.Nanoseconds()) / float64(n)
 }
 
-// BenchmarkOffloadForwarding compares, in turns, what a packet to a random
-// destination of a full table costs when the kernel forwards it, a program that asks the kernel's
-// table, and the fast path; the cost of sending and receiving it is measured as well, by a sink at
-// the router.
+// BenchmarkOffloadForwarding compares, in turns, the cost of a packet to a random destination of a
+// full table, forwarded by the kernel, by a program with a lookup in the kernel's table, and by the
+// fast path. A sink at the router measures the cost of sending and receiving.
 func BenchmarkOffloadForwarding(b *testing.B) {
 	o := newOffloadBench(b)
 	s := o.read(b)
@@ -300,7 +299,7 @@ func BenchmarkOffloadForwarding(b *testing.B) {
 		for range rounds {
 			for _, way := range ways {
 				at := o.begin(b, way, table)
-				o.cost(b, frames/10) // warm
+				o.cost(b, frames/10) // warm up
 				costs[way] = append(costs[way], o.cost(b, frames))
 				if at != nil {
 					_ = at.Close()
@@ -324,7 +323,7 @@ func BenchmarkOffloadForwarding(b *testing.B) {
 	}
 }
 
-// begin puts one way of forwarding in force at the router.
+// begin activates one forwarder at the router.
 func (o *offloadBench) begin(b *testing.B, way string, table *xdp.Table) link.Link {
 	b.Helper()
 	switch way {
@@ -366,7 +365,7 @@ func BenchmarkOffloadLookup(b *testing.B) {
 	for range 21 {
 		each := map[string]float64{}
 		for _, name := range []string{"load_idle", "load_find", "load_ask"} {
-			err := o.router.Do(func() error { // the namespace whose table is asked
+			err := o.router.Do(func() error { // the namespace of the table
 				_, took, err := o.programs.Programs[name].Benchmark(o.frame, runs, nil)
 				each[name] = float64(took.Nanoseconds()) / load.Lookups
 				return err

@@ -23,7 +23,7 @@ import (
 
 const (
 	policyScopes  = 10_000
-	policyCgroups = 100 // that exist; the other cgroup scopes wait for theirs
+	policyCgroups = 100 // existing ones; the other cgroup scopes wait for theirs
 )
 
 // policyText is a policy of n scopes: cgroups, remote prefixes and users in turn, each with both
@@ -38,8 +38,7 @@ func policyText(n int) []byte {
 	return []byte(b.String())
 }
 
-// policyEngine has folders, a bpf file system and cgroups of the benchmark's own, and leaves open
-// sockets alone.
+// policyEngine has its own folders, bpf file system and cgroups, and does not touch open sockets.
 func policyEngine(b *testing.B) *engine.Engine {
 	b.Helper()
 	pins, root := testutil.BPFFS(b), testutil.Cgroup(b)
@@ -53,7 +52,7 @@ func policyEngine(b *testing.B) *engine.Engine {
 }
 
 // BenchmarkPolicy takes a policy of 10,000 scopes from text to release; "again" applies the same
-// policy a second time, and "edit" one in which ten rates differ.
+// policy a second time, and "edit" one with ten different rates.
 func BenchmarkPolicy(b *testing.B) {
 	text := policyText(policyScopes)
 	edited := []byte(strings.Replace(string(text), "200Mbit", "201Mbit", 10))
@@ -93,7 +92,7 @@ func BenchmarkPolicy(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// mapMemory is the kernel's own account of the maps that are pinned in a folder, in octets.
+// mapMemory returns the kernel's account of the maps pinned in a folder, in bytes.
 func mapMemory(b *testing.B, dir string) (sum uint64) {
 	b.Helper()
 	entries, err := os.ReadDir(dir)

@@ -22,8 +22,8 @@ import (
 	"weir/tester/session"
 )
 
-// newForwarder makes a host that sends, a router and a host that receives: the generator is on
-// processor 0, the router and the analyzer behind it on processor 1.
+// newForwarder makes a sending host, a router and a receiving host: the generator is on CPU 0, the
+// router and the analyzer behind it on CPU 1.
 func newForwarder(b *testing.B) *rfc2544.Ports {
 	b.Helper()
 	testutil.NeedRoot(b)
@@ -63,12 +63,12 @@ func newForwarder(b *testing.B) *rfc2544.Ports {
 	}
 }
 
-// wholeSearch is set for results that are to be published; without it the search is coarse and
-// takes a few seconds a size.
+// wholeSearch is set for results to publish; without it the search is coarse and takes a few
+// seconds per size.
 const wholeSearch = "WEIR_BENCH_RFC2544"
 
-// forwarding is the procedure on a machine whose processors others use too: short trials, since an
-// interruption spoils long ones, and more repetitions of those that lost frames.
+// forwarding is the procedure on a shared machine: short trials, since an interruption spoils long
+// ones, and more repetitions of trials that lost frames.
 func forwarding(sizes ...int) rfc2544.Config {
 	c := rfc2544.Quick(rfc2544.Setup{Sizes: sizes, Tests: []rfc2544.Test{rfc2544.Throughput}}).OnSharedMachine()
 	c.LearnWait, c.ResidualWait, c.RestWait = 0, 50*time.Millisecond, 10*time.Millisecond

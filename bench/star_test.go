@@ -18,10 +18,10 @@ import (
 )
 
 // BenchmarkStar runs the scenario "star", a hundred hosts at one router and two seconds of traffic,
-// under the gate of real measurements, and says where its time goes: the whole run (run-s), its
-// stages, of which measure-s ends when all is taken down, and processor time of this process and of
-// its helpers (cpu-s, helpers-cpu-s). Attempts that the gate refuses count in all but run-s.
-// WEIR_STAR_CARRIER names what carries the links, and WEIR_STAR another scenario.
+// under the gate of real measurements, and reports its time: the whole run (run-s), its stages
+// (measure-s includes the removal), and the CPU time of this process and of its helpers (cpu-s,
+// helpers-cpu-s). Rejected attempts count in all but run-s. WEIR_STAR_CARRIER names the links'
+// carrier, and WEIR_STAR another scenario.
 func BenchmarkStar(b *testing.B) {
 	testutil.NeedRoot(b)
 	b.Setenv("WEIR_RUN_DIR", b.TempDir())
@@ -66,7 +66,7 @@ func BenchmarkStar(b *testing.B) {
 
 var stageNames = map[run.Stage]string{run.Building: "build-s", run.Calibrating: "calibrate-s", run.Loading: "measure-s"}
 
-// stopwatch adds up the time spent in stages.
+// stopwatch sums the time spent in stages.
 type stopwatch struct {
 	b     *testing.B
 	spent map[string]time.Duration
@@ -74,7 +74,7 @@ type stopwatch struct {
 	since time.Time
 }
 
-// enter ends the stage before and begins another; "" is none.
+// enter ends the previous stage and begins another; "" is none.
 func (w *stopwatch) enter(stage string) {
 	if w.stage != "" {
 		took := time.Since(w.since)
@@ -84,7 +84,7 @@ func (w *stopwatch) enter(stage string) {
 	w.stage, w.since = stage, time.Now()
 }
 
-// usedBy is what this process, or those of its children that have ended, have used.
+// usedBy returns the CPU time of this process, or of its children that have ended.
 func usedBy(whose int) time.Duration {
 	var used syscall.Rusage
 	_ = syscall.Getrusage(whose, &used)

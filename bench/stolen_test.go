@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// stolen returns a function that tells which percentage of all processors' time the hypervisor has
-// given to other machines since: flows that are paced do not catch up on it. Unlike the lab's gate,
-// a benchmark only reports it.
+// stolen returns a function for the percentage of CPU time that the hypervisor has given to other
+// machines since: paced flows do not catch up on it. Unlike the lab's gate, a benchmark only
+// reports it.
 func stolen(b *testing.B) (percent func() float64) {
 	b.Helper()
 	taken, total := stolenTime(b)
@@ -22,7 +22,7 @@ func stolen(b *testing.B) (percent func() float64) {
 }
 
 // stolenTime reads the first line of /proc/stat, ticks: user nice system idle iowait irq softirq
-// steal, and guests' time, which is in the first two (proc_stat(5)).
+// steal, and guest times, which are part of the first two (proc_stat(5)).
 func stolenTime(b *testing.B) (taken, total float64) {
 	b.Helper()
 	content, err := os.ReadFile("/proc/stat")

@@ -28,11 +28,12 @@ import (
 
 const (
 	testerTrial = 300 * time.Millisecond
-	testerTurns = 4 // of which the best one counts: other work on the machine only slows down
+	testerTurns = 4 // the best one counts: other work on the machine only slows down
 	testerPort  = 50000
 )
 
-// testerPair is a veth pair whose far end is analyzed. All work is done on one CPU, the last one.
+// testerPair is a veth pair with an analyzer at the far end. All work is done on one CPU, the last
+// one.
 type testerPair struct {
 	near, far *netns.Namespace
 	cpu       int
@@ -44,7 +45,8 @@ func newTesterPair(b *testing.B) *testerPair {
 	testutil.Need(b, "live-frames", generator.LiveFrames())
 	p := &testerPair{near: testutil.Namespace(b, "near"), far: testutil.Namespace(b, "far"), cpu: runtime.NumCPU() - 1}
 	for _, ns := range []*netns.Namespace{p.near, p.far} {
-		// the kernel's own IPv6 frames would start the receiver on another CPU, where it then stays
+		// the kernel's own IPv6 frames would start the receiver on another CPU for the rest of the
+		// test
 		must(b, sysctl.Set(ns, "net.ipv6.conf.all.disable_ipv6", "1"))
 		must(b, sysctl.Set(ns, "net.ipv6.conf.default.disable_ipv6", "1"))
 	}
@@ -112,8 +114,8 @@ func (p *testerPair) run(b *testing.B, n int, gap time.Duration, policy tester.P
 
 // BenchmarkTesterOneCore counts 64-octet frames that are generated, stamped with a checksum,
 // received and fully analyzed on one CPU, with one stream and with a thousand. In the same run, on
-// the same pair and CPU: UDP datagrams of the same size by sendmmsg to a socket that nobody reads,
-// and by iperf3 -u. No payload is copied on veth: these are no bit rates.
+// the same pair and CPU: UDP datagrams of the same size by sendmmsg to a socket without a reader,
+// and by iperf3 -u. veth copies no payload: these are no bit rates.
 func BenchmarkTesterOneCore(b *testing.B) {
 	p := newTesterPair(b)
 	var one, thousand, paced, mmsg, iperf float64
@@ -127,7 +129,7 @@ func BenchmarkTesterOneCore(b *testing.B) {
 				streams int
 				gap     time.Duration
 			}{
-				{1, 0}, {1000, 0}, {1000, 1000 * 100 * time.Nanosecond}, // 10 million frame/s: more than there can be
+				{1, 0}, {1000, 0}, {1000, 1000 * 100 * time.Nanosecond}, // 10 million frame/s: more than possible
 			} {
 				rate, g, _ := p.run(b, trial.streams, trial.gap, tester.CatchUp)
 				best[i], turn[i] = max(best[i], rate), rate
@@ -153,9 +155,9 @@ func BenchmarkTesterOneCore(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkTesterGap sends a frame every 10 µs and skips those it has no time for. The error is
-// between the time a frame was due and the time it was made, as the generator's program reads the
-// clock; the variation is that of the one-way delays at the receiver.
+// BenchmarkTesterGap sends a frame every 10 µs and skips late ones. The error is the time between
+// due and creation of a frame, as the generator's program reads the clock; the variation is that of
+// the one-way delays at the receiver.
 func BenchmarkTesterGap(b *testing.B) {
 	p := newTesterPair(b)
 	var p50, p99, variation, skipped float64
@@ -202,7 +204,7 @@ func (p *testerPair) sendmmsg(b *testing.B) (rate float64) {
 	}
 	done := make(chan time.Duration)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with its pin
+		runtime.LockOSThread() // permanently: the thread ends with its CPU setting
 		if packet.Pin([]int{p.cpu}) != nil {
 			done <- 0
 			return

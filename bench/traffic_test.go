@@ -21,9 +21,9 @@ import (
 	"weir/lab/traffic/native"
 )
 
-// BenchmarkTraffic measures the processor time that generators take per Gbit of goodput, both ends
-// and the kernel's share of the veth path between them included. The generators take turns, so that
-// what else the machine does hits both.
+// BenchmarkTraffic measures the generators' CPU time per Gbit of goodput, including both ends and
+// the kernel's share of the veth path between them. The generators take turns, so that other load
+// of the machine affects both.
 func BenchmarkTraffic(b *testing.B) {
 	generators := []traffic.Generator{native.New()}
 	if _, err := exec.LookPath("iperf3"); err == nil {
@@ -52,20 +52,20 @@ func BenchmarkTraffic(b *testing.B) {
 	}
 }
 
-// runTraffic runs one bulk flow of a second and returns the processor time and the octets received.
+// runTraffic runs one bulk flow of a second and returns the CPU time and the bytes received.
 func runTraffic(b *testing.B, g traffic.Generator, rate units.BitRate, from, to traffic.Endpoint) (time.Duration, float64) {
 	b.Helper()
 	f := traffic.Flow{Name: "bulk", Kind: traffic.Bulk, Streams: 1, Duration: time.Second, Rate: rate, Congestion: "cubic"}
-	before := processorTime(b)
+	before := cpuTime(b)
 	result, err := g.Run(context.Background(), f, from, to)
 	if err != nil || result.Failed != "" {
 		b.Fatal(err, result.Failed)
 	}
-	return processorTime(b) - before, float64(result.Streams[0].ReceivedBytes)
+	return cpuTime(b) - before, float64(result.Streams[0].ReceivedBytes)
 }
 
-// processorTime is that of this process and of the children it has waited for.
-func processorTime(b *testing.B) (sum time.Duration) {
+// cpuTime returns the CPU time of this process and of its ended children.
+func cpuTime(b *testing.B) (sum time.Duration) {
 	b.Helper()
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var usage unix.Rusage
@@ -94,7 +94,7 @@ func trafficPath(b *testing.B) (from, to traffic.Endpoint) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// Frames of MTU size, as every link of the lab carries them.
+	// Frames of MTU size, like those of the lab's links.
 	if err := ethtool.SetFeatures(from.Namespace, "a", map[string]bool{"tso": false, "gso": false}); err != nil {
 		b.Fatal(err)
 	}

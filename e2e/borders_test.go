@@ -10,7 +10,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Borders and links are planned, tried in shadow, put in force, proved and released.
+// Borders and links are planned, tried in shadow, applied, proved and released.
 func TestBordersAndLinksAreTriedAndProved(t *testing.T) {
 	testutil.Need(t, "htb", probe.Qdisc("htb"))
 	testutil.Need(t, "tbf", probe.Qdisc("tbf"))
@@ -45,7 +45,7 @@ grep -c '"verdict": *"shadow"' shadow.json
 	}
 }
 
-// A path is measured by a responder that knows the token, and by nobody else.
+// A path is measured only by a responder with the token.
 func TestAvailableBandwidthIsAsked(t *testing.T) {
 	got := box(t, `ip link set lo up
 echo secret > token

@@ -11,8 +11,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// What a scope sends arrives with its class, whatever tells its traffic, and prove sees it where it
-// arrives; a foreign program that marks otherwise afterwards is seen as well.
+// A scope's packets arrive with its class, for any kind of selector, and prove observes it at the
+// receiver; a foreign program that marks otherwise afterwards is detected too.
 func TestClassesAreProvenByWhatArrives(t *testing.T) {
 	got := box(t, `ip link add eth0 type veth peer name eth1
 ip link set eth0 up
@@ -58,8 +58,8 @@ ls -A /sys/fs/bpf >&2`)
 	}
 }
 
-// What is received is nobody's to mark, though a limit by delay sends it through an ifb: the three
-// requests of a ping have left, and their answers at the other end, where they are seen as well.
+// Received packets are not marked, though a shaper sends them through an ifb: the three requests of
+// a ping, and their answers, are observed at the other end.
 func TestWhatIsReceivedIsNotMarked(t *testing.T) {
 	testutil.Command(t, "ping")
 	testutil.Need(t, "ifb", probe.IFB())

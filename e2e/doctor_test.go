@@ -12,7 +12,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Who has no rights is told that he has none, and not that the kernel lacks what it has.
+// A process without rights gets an error about rights, and not about missing kernel features.
 func TestDoctorTellsRightsFromFeatures(t *testing.T) {
 	testutil.NeedRoot(t)
 	const nobody = 65534
@@ -22,7 +22,7 @@ func TestDoctorTellsRightsFromFeatures(t *testing.T) {
 		command := exec.Command(binary, "doctor", "--format", "json")
 		command.Dir, command.SysProcAttr = "/", attributes
 		text, err := command.Output()
-		var ended *exec.ExitError // with 4, where rights are lacking
+		var ended *exec.ExitError // with 4, if rights are missing
 		if err != nil && !errors.As(err, &ended) {
 			t.Fatal(err)
 		}

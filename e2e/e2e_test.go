@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e runs the real binary the way a person does and looks at what it leaves: packets,
-// files, exit statuses.
+// Package e2e runs the real binary like a user and checks its effects: packets, files, exit
+// statuses.
 package e2e
 
 import (
@@ -53,13 +53,13 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// outcome is how a command ended.
+// outcome is the end of a command.
 type outcome struct {
 	status         int
 	stdout, stderr string
 }
 
-// command prepares one command line of the binary with a run directory of the test's own.
+// command prepares one command line of the binary with the test's own run directory.
 func command(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -71,7 +71,7 @@ func command(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buf
 	return cmd, &stdout, &stderr
 }
 
-// weir runs one command line and returns how it ended.
+// weir runs one command line and returns its outcome.
 func weir(t *testing.T, args ...string) outcome {
 	t.Helper()
 	cmd, stdout, stderr := command(t, args...)
@@ -87,7 +87,7 @@ func finish(t *testing.T, cmd *exec.Cmd, err error, stdout, stderr *bytes.Buffer
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// want fails the test where the command did not end with the status.
+// want fails the test if the command did not end with the status.
 func (o outcome) want(t *testing.T, status int) {
 	t.Helper()
 	if o.status != status {

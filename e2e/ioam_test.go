@@ -119,8 +119,8 @@ cat log`)
 	return got.stdout
 }
 
-// joinsTrace checks that packets are under the application's span, each with the spans of both
-// nodes under its own.
+// joinsTrace checks that packets are below the application's span, each with the spans of both
+// nodes below its own.
 func joinsTrace(t *testing.T, log string) (all, joined []received) {
 	t.Helper()
 	under := map[string][]string{} // nodes by parent span

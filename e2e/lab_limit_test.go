@@ -16,7 +16,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// twoLimits is a long run in which one host is limited by BPF and another by a queue.
+// twoLimits is a long run with one host limited by BPF and another by a queue.
 const twoLimits = `
 version: 1
 title: two limits
@@ -32,7 +32,7 @@ phases:
       - {name: two, kind: bulk, from: c, to: b, congestion: cubic}
 `
 
-// cgroups lists the cgroups of all labs that have been in the directory.
+// cgroups lists the cgroups of all labs that were in the directory.
 func (l *labs) cgroups(t *testing.T) (found []string) {
 	t.Helper()
 	root, err := cgroup.Root()
@@ -53,7 +53,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// queued says whether an htb in one of the labs' namespaces has sent anything.
+// queued reports whether an htb in one of the labs' namespaces has sent anything.
 func (l *labs) queued(t *testing.T) bool {
 	return slices.ContainsFunc(l.namespaces(t), func(name string) bool {
 		ns, err := netns.Open(name)
@@ -71,9 +71,8 @@ func (l *labs) queued(t *testing.T) bool {
 	})
 }
 
-// A run that is killed while its limits are in force leaves namespaces with queues, and cgroups;
-// the next command removes both. Programs and maps, which nothing pins, end with the process that
-// holds them.
+// A run killed with active limits leaves namespaces with queues, and cgroups; the next command
+// removes both. Programs and maps, which are not pinned, end with their process.
 func TestKillInTheMiddleOfALimitedRun(t *testing.T) {
 	own := ownLabs(t)
 	testutil.Need(t, "cgroup v2", probe.CgroupV2())

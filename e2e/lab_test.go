@@ -22,13 +22,13 @@ import (
 	"weir/kernel/testutil"
 )
 
-// labs knows the labs that were seen in the test's own instance directory.
+// labs records the labs seen in the test's own instance directory.
 type labs struct {
 	dir  string
 	seen map[string]bool
 }
 
-// ownLabs gives the test's commands an instance directory of their own.
+// ownLabs gives the test's commands a separate instance directory.
 func ownLabs(t *testing.T) *labs {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -38,7 +38,7 @@ func ownLabs(t *testing.T) *labs {
 	return &labs{filepath.Join(dir, "lab"), map[string]bool{}}
 }
 
-// namespaces lists those of all labs that have been in the directory.
+// namespaces lists the namespaces of all labs that were in the directory.
 func (l *labs) namespaces(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir(l.dir)
@@ -61,7 +61,7 @@ func (l *labs) namespaces(t *testing.T) []string {
 	return all
 }
 
-// gone fails the test where a namespace or an entry of a lab is left.
+// gone fails the test if a namespace or an entry of a lab is left.
 func (l *labs) gone(t *testing.T, when string) {
 	t.Helper()
 	left := l.namespaces(t)
@@ -78,8 +78,7 @@ func TestTinyRunLeavesABundleAndNothingElse(t *testing.T) {
 	own := ownLabs(t)
 	out := filepath.Join(t.TempDir(), "bundle")
 	got := weir(t, "lab", "run", "tiny", "--out", out, "--format", "json")
-	// Where others keep the processors busy the run counts for nothing, which it says, and its
-	// evidence is written all the same.
+	// On busy CPUs the run is invalid, which it reports, and its evidence is written all the same.
 	if rejected := strings.Contains(got.stderr, "is invalid: "); got.status != 3 || !rejected {
 		got.want(t, 0)
 	}
@@ -120,8 +119,7 @@ func (l *labs) started(t *testing.T, out string) (*exec.Cmd, func() outcome) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The run itself removes what killed ones have left, so only the namespaces of a lab that is
-	// new count.
+	// The run itself removes the remains of killed ones, so only the namespaces of a new lab count.
 	testutil.Eventually(t, 20*time.Second, "the lab's namespaces", func() bool {
 		return slices.ContainsFunc(l.namespaces(t), func(name string) bool { return !old[strings.Split(name, "-")[1]] })
 	})
@@ -183,7 +181,7 @@ func TestFullDiskIsSaidAndLeavesNoHalfBundle(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(disk, 0) })
 	cmd, stdout, stderr := command(t, "lab", "run", "tiny", "--out", filepath.Join(disk, "bundle"))
-	cmd.Dir = t.TempDir() // where the bundle is kept instead
+	cmd.Dir = t.TempDir() // the bundle is kept there instead
 	got := finish(t, cmd, cmd.Run(), stdout, stderr)
 	got.want(t, 1)
 	if !strings.Contains(got.stderr, "no space left") {

@@ -19,8 +19,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A daemon with 10,000 scopes takes 100 MB at most, with applying them, with scrapes, and with
-// answers of its API.
+// A daemon with 10,000 scopes takes at most 100 MB, including the apply, scrapes, and answers of
+// its API.
 func TestADaemonOfTenThousandScopesTakesAHundredMegabytes(t *testing.T) {
 	const scopes, most = 10_000, 100 << 20
 	cmd, stdout, stderr := boxed(t, `env -u GOMEMLIMIT -u GOGC "$WEIR" daemon --quiet --socket "$PWD/api" many.yaml & daemon=$!
@@ -97,7 +97,7 @@ kill $daemon; wait $daemon
 	}
 }
 
-// peakMemory is the most that a process has had resident, in octets; its id is in a file.
+// peakMemory returns the maximum resident memory of a process, in bytes; its id is in a file.
 func peakMemory(t *testing.T, pid string) int {
 	t.Helper()
 	id, err := os.ReadFile(pid)

@@ -19,17 +19,17 @@ import (
 	"weir/kernel/testutil"
 )
 
-// request is what the part without-bpf is asked to run.
+// request is the command for the part without-bpf.
 type request struct{ Args []string }
 
-// answer is how that ended.
+// answer is its outcome.
 type answer struct {
 	Status         int
 	Stdout, Stderr string
-	Refused        string // why bpf(2) could not be refused; "" if it was
+	Refused        string // why bpf(2) could not be blocked; "" if it was
 }
 
-// withoutBPF runs a command line of the binary on a kernel that looks as if it had no bpf(2).
+// withoutBPF runs a command line of the binary as on a kernel without bpf(2).
 func withoutBPF(in io.Reader, out io.Writer) error {
 	var asked request
 	if err := json.NewDecoder(in).Decode(&asked); err != nil {
@@ -41,7 +41,7 @@ func withoutBPF(in io.Reader, out io.Writer) error {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(asked.Args[0], asked.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run() // the status says how it ended
+	_ = cmd.Run() // the status has its outcome
 	return json.NewEncoder(out).Encode(answer{Status: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()})
 }
 

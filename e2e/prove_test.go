@@ -15,16 +15,16 @@ import (
 	"weir/kernel/testutil"
 )
 
-// box runs a shell script with mount and network namespaces, a bpf file system and a run directory
-// of its own, where a cgroup of the test's own is the root of the hierarchy: what the binary does
-// "to the host" it does in there. $WEIR is the binary.
+// box runs a shell script with its own mount and network namespaces, bpf file system and run
+// directory, and a cgroup of the test as root of the hierarchy: the binary's effects on "the host"
+// stay inside. $WEIR is the binary.
 func box(t *testing.T, script string) outcome {
 	t.Helper()
 	cmd, stdout, stderr := boxed(t, script)
 	return finish(t, cmd, cmd.Run(), stdout, stderr)
 }
 
-// boxed prepares a box, whose folder is that of the command.
+// boxed prepares a box in the command's folder.
 func boxed(t *testing.T, script string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	group := testutil.Cgroup(t)
@@ -42,7 +42,7 @@ set +e
 	cmd = exec.Command(testutil.Command(t, "unshare"), "--mount", "--net", "--propagation", "private", "sh", "-c", prepare+script)
 	cmd.Env = append(os.Environ(), "GROUP="+group.Path, "ROOT="+filepath.Dir(group.Path), "WEIR="+binary, "WEIR_RUN_DIR=/run/weir")
 	cmd.Dir = t.TempDir()
-	// Nothing that a script waits for in vain, or has in the background, outlives its test.
+	// No background job and no endless wait of a script outlives its test.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	t.Cleanup(func() {
 		if cmd.Process != nil {
@@ -58,7 +58,7 @@ set +e
 	return cmd, stdout, stderr
 }
 
-// proof is what the test reads of the document of weir prove.
+// proof is the part of weir prove's document that the test reads.
 type proof struct {
 	Format string
 	Rows   []struct {

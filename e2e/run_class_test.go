@@ -25,7 +25,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// far is another host: what comes to it tells its class.
+// far is another host: it receives packets and reports their class.
 type far struct {
 	ns        *netns.Namespace
 	datagrams *net.UDPConn
@@ -78,7 +78,7 @@ func newFar(t *testing.T, here *netns.Namespace) *far {
 	return f
 }
 
-// tos is the octet of type of service of the next datagram.
+// tos returns the DS field of the next datagram.
 func (f *far) tos(t *testing.T) byte {
 	t.Helper()
 	_ = f.datagrams.SetReadDeadline(time.Now().Add(30 * time.Second))
@@ -99,7 +99,7 @@ func port(a net.Addr) string {
 	return port
 }
 
-// A command in a class sends in it, and after it, kill -9 included, nobody does.
+// A command in a class sends in it; after it, kill -9 included, nobody does.
 func TestACommandRunsInAClass(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "bash")
@@ -152,7 +152,7 @@ func TestACommandRunsInAClass(t *testing.T) {
 	if got := f.tos(t); got != 0 {
 		t.Errorf("after kill -9 a datagram came with %#x", got)
 	}
-	// Its cgroup goes with the next command.
+	// Its cgroup is removed by the next command.
 	text, err := os.ReadFile(where)
 	root, none := cgroup.Root()
 	if err := errors.Join(err, none, output.Close()); err != nil {

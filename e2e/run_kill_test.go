@@ -22,11 +22,11 @@ import (
 	"weir/kernel/testutil"
 )
 
-// patience is for guests of software emulation, in which a command takes half a minute to begin.
+// patience is for guests in software emulation, where a command takes half a minute to start.
 const patience = 2 * time.Minute
 
-// endless sends what a peer asks for without an end, over 10 Mbit/s with a queue of seconds, and
-// returns its address and the connection.
+// endless sends data without end to a peer, over 10 Mbit/s with a queue of seconds, and returns its
+// address and the connection.
 func (f *far) endless(t *testing.T) (port string, accepted <-chan *net.TCPConn) {
 	t.Helper()
 	if out, err := exec.Command("tc", "-n", f.ns.Name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "10mbit", "burst", "5kb", "limit", "4mb").CombinedOutput(); err != nil {
@@ -57,16 +57,16 @@ func (f *far) endless(t *testing.T) (port string, accepted <-chan *net.TCPConn) 
 	return port, of
 }
 
-// download is a connection of a command's, from both ends.
+// download is a connection of a command, from both ends.
 type download struct {
 	*testing.T
-	pid    int // of who receives
+	pid    int // of the receiver
 	socket int // at the receiver
 	sender *net.TCPConn
 }
 
-// downloading is the command of a script that receives, once it does; file is a place for its
-// process id.
+// downloading returns the download of a script when it receives; file is a place for its process
+// id.
 func (f *far) downloading(t *testing.T, file string, accepted <-chan *net.TCPConn) *download {
 	t.Helper()
 	d := &download{T: t}
@@ -91,8 +91,8 @@ func (f *far) downloading(t *testing.T, file string, accepted <-chan *net.TCPCon
 	return d
 }
 
-// window is the bound of the receive window, what is advertised of it by the sender's knowledge,
-// and how much has come.
+// window returns the bound of the receive window, the advertised window as the sender knows it, and
+// the received bytes.
 func (d *download) window() (bound int, advertised uint32, received uint64) {
 	d.Helper()
 	bound, err := unix.GetsockoptInt(d.socket, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
@@ -111,8 +111,8 @@ func (d *download) window() (bound int, advertised uint32, received uint64) {
 	return bound, there.Snd_wnd, here.Bytes_received
 }
 
-// isHeld waits until the window is bounded to what fits into a short queue at 10 Mbit/s, where the
-// kernel would have it beyond 64 KB.
+// isHeld waits until the window is bounded to a short queue's size at 10 Mbit/s; the kernel would
+// have it above 64 KB.
 func (d *download) isHeld() {
 	d.Helper()
 	const most = 30_000
@@ -122,7 +122,7 @@ func (d *download) isHeld() {
 	})
 }
 
-// isFree waits until it is bounded no more.
+// isFree waits until it is not bounded any more.
 func (d *download) isFree() {
 	d.Helper()
 	var bound int
@@ -134,7 +134,7 @@ func (d *download) isFree() {
 	d.Logf("bound %d, advertised %d", bound, advertised)
 }
 
-// ends ends the command, which outlives what held it, and has its cgroup go.
+// ends ends the command, which outlives its limit, and waits for the removal of its cgroup.
 func (d *download) ends() {
 	d.Helper()
 	group, err := cgroup.Of(d.pid)
@@ -153,7 +153,7 @@ func receives(file, port string) string {
 	return fmt.Sprintf("exec 3<>/dev/tcp/%s/%s; echo $$ >%s; exec cat <&3 >/dev/null", farAddress, port, file)
 }
 
-// said is what a command has said on standard error, which goes to a file that outlives it.
+// said returns the standard error of a command, from a file that outlives it.
 func said(t *testing.T, cmd *exec.Cmd) func() string {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "said")
@@ -168,8 +168,8 @@ func said(t *testing.T, cmd *exec.Cmd) func() string {
 	}
 }
 
-// needDownloads skips the test where the kernel cannot hold downloads, or not give windows back,
-// both of which have to be said.
+// needDownloads skips the test if the kernel cannot throttle downloads, or cannot restore windows;
+// both must be reported.
 func needDownloads(t *testing.T, said string) {
 	t.Helper()
 	for sign, feature := range map[string]string{"what it downloads takes": "jit", "kill -9": "tracing"} {
@@ -179,7 +179,7 @@ func needDownloads(t *testing.T, said string) {
 	}
 }
 
-// The window of a download that outlives weir run, killed with -9, is given back.
+// The window of a download that outlives weir run, killed with -9, is restored.
 func TestAWindowIsGivenBackAfterKill(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "bash")
@@ -203,7 +203,7 @@ func TestAWindowIsGivenBackAfterKill(t *testing.T) {
 	d.ends()
 }
 
-// So is that of a user's, whichever end is killed.
+// So is that of a user's command, if either end is killed.
 func TestAWindowOfAUserIsGivenBackAfterKill(t *testing.T) {
 	for _, lender := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lender=%t", lender), func(t *testing.T) {

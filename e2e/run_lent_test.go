@@ -23,8 +23,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// lending is a host on which the rights of weir run are lent to a group of users, who are in a
-// cgroup.
+// lending is a host that lends the rights of weir run to a group of users in a cgroup.
 type lending struct {
 	*testing.T
 	here   *netns.Namespace
@@ -35,7 +34,7 @@ type lending struct {
 	said   *bytes.Buffer
 }
 
-// friend is a user of the group, stranger one who is not.
+// friend is a user of the group, stranger is not.
 const friend, stranger = 61711, 61712
 
 func newLending(t *testing.T) *lending {
@@ -73,7 +72,7 @@ func (l *lending) inside(arguments ...string) *exec.Cmd {
 	return cmd
 }
 
-// as makes a command line one of a user's.
+// as runs a command line as a user.
 func as(user int, arguments ...string) []string {
 	return append([]string{"setpriv", "--reuid", fmt.Sprint(user), "--regid", fmt.Sprint(user), "--clear-groups", "--"}, arguments...)
 }
@@ -115,18 +114,18 @@ func (l *lending) gone() {
 	})
 }
 
-// waiting is a user's command that sends, and again when it is told to, and is in the class until
+// waiting is a user's command that sends, sends once more on request, and is in the class until
 // then.
 type waiting struct {
 	*exec.Cmd
 	input io.WriteCloser
-	said  *os.File // what it says on standard error
+	said  *os.File // its standard error
 }
 
 func (l *lending) waiting() *waiting {
 	l.Helper()
 	w := &waiting{Cmd: l.inside(as(friend, binary, "run", "--class", "lbe", "--limit", "100Mbit", "--", "bash", "-c", l.send()+"read x; "+l.send()+"read x; exit 5")...)}
-	// The command outlives weir run, and holds no pipe of the test's but its input.
+	// The command outlives weir run, and holds no pipe of the test except its input.
 	input, output, err := os.Pipe()
 	if err != nil {
 		l.Fatal(err)
@@ -155,7 +154,7 @@ func (l *lending) goOn(w *waiting) {
 	}
 }
 
-// A user to whom the rights are lent needs no root, and his command is below his own cgroup.
+// A user with lent rights needs no root, and his command is below his own cgroup.
 func TestAUserRunsACommandInLessThanBestEffort(t *testing.T) {
 	l := newLending(t)
 	connect := fmt.Sprintf("exec 3<>/dev/tcp/%s/%s; echo x >&3; read x <&3; ss -tin; ", farAddress, port(l.far.listener.Addr()))
@@ -215,7 +214,7 @@ func TestRightsAreLentToWhoMayHaveThem(t *testing.T) {
 	l.gone()
 }
 
-// Whatever is asked for, the limits of the cgroups above hold: theirs see every packet.
+// For any requested limit, the limits of the cgroups above hold: theirs see every packet.
 func TestWhatIsLentIsBelowTheLimitsAbove(t *testing.T) {
 	l := newLending(t)
 	summary := filepath.Join(l.dir, "summary.json")
@@ -235,7 +234,7 @@ func TestWhatIsLentIsBelowTheLimitsAbove(t *testing.T) {
 	l.gone()
 }
 
-// Whoever is killed, what was lent ends, the command goes on, and nothing is left after it.
+// If either end is killed, the loan ends, the command continues, and nothing is left after it.
 func TestWhatIsLentEndsWithEitherEnd(t *testing.T) {
 	t.Run("weir run", func(t *testing.T) {
 		l := newLending(t)

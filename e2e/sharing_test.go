@@ -10,9 +10,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Classes on a link and limits by delay come and go in either order, and whoever applies after
-// kill -9 at any moment of such a change has what he asks for, wherever packets wait; what was at
-// the devices before comes back.
+// Classes on a link and shapers can be added and removed in either order. An apply after kill -9 at
+// any moment of such a change succeeds, and the former trees of the devices return.
 func TestLinksAndLimitsByDelayInEitherOrder(t *testing.T) {
 	for _, kind := range []string{"fq", "htb", "tbf"} {
 		testutil.Need(t, kind, probe.Qdisc(kind))

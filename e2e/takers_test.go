@@ -10,8 +10,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A device whose queues a policy replaces passes from classes on links to a limit by delay and
-// back, whoever applies; both at once are refused before anything changes.
+// A device passes from classes on links to a shaper and back, for any applying process; both at
+// once are rejected before anything changes.
 func TestDevicePassesBetweenModules(t *testing.T) {
 	testutil.Command(t, "curl")
 	testutil.Need(t, "htb", probe.Qdisc("htb"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packaging holds what a host gets beside the program; its tests hold that to the rest of
-// the tree.
+// Package packaging holds the files installed beside the program; its tests compare them with the
+// rest of the tree.
 package packaging
 
 import (
@@ -36,7 +36,7 @@ func TestThePolicyAsInstalledLimitsNothing(t *testing.T) {
 	if err != nil || len(p.Scopes)+len(p.Host)+len(p.Warnings) > 0 {
 		t.Errorf("%+v (%v)", p, err)
 	}
-	// What it shows as an example works.
+	// Its example works.
 	example := regexp.MustCompile(`(?m)^#   |^scopes: \{\}$`).ReplaceAllString(read(t, "policy.yaml"), "")
 	if p, err := language.Parse("example", []byte(example)); err != nil || len(p.Scopes) != 2 {
 		t.Errorf("the example: %v", err)
@@ -65,8 +65,7 @@ func TestDashboardAndAlertsNameMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-// promtool is Prometheus' checker: the one that is installed, or what packaging/promtool has
-// unpacked.
+// promtool is Prometheus' checker: the installed one, or the one unpacked by packaging/promtool.
 func TestPromtoolTakesTheAlerts(t *testing.T) {
 	path, err := exec.Command("./promtool", "--path").Output()
 	testutil.Need(t, "promtool", err)

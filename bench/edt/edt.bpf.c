@@ -2,9 +2,9 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A rate held by departure times alone, the way Cilium's bandwidth manager does it: each packet's
- * time is its predecessor's plus what it takes at the rate, fq keeps it until then, and beyond a
- * horizon it is dropped. No marks, no controller.
+ * A rate limit by departure times alone, like Cilium's bandwidth manager: a packet departs one
+ * transmission time after its predecessor, fq delays it until then, and it is dropped beyond a
+ * horizon. No marks, no controller.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

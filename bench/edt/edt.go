@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edt holds a device to a rate by departure times alone, as Cilium's bandwidth manager
-// does: a peer for benchmarks.
+// Package edt limits a device's rate by departure times alone, like Cilium's bandwidth manager: a
+// peer for benchmarks.
 package edt
 
 import (
@@ -15,8 +15,7 @@ import (
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel edt edt.bpf.c
 
-// Attach limits what leaves a device of a network namespace, whose root qdisc is fq, until it is
-// closed.
+// Attach limits the egress of a device of a network namespace with fq as root qdisc, until Close.
 func Attach(ns *netns.Namespace, name string, rate units.BitRate) (io.Closer, error) {
 	spec, err := loadEdt()
 	if err != nil {

@@ -22,13 +22,13 @@ type Figure struct {
 	Name       string        `yaml:"name"`
 	Metric     string        `yaml:"metric"`
 	Subject    string        `yaml:"subject"`
-	Where      record.Labels `yaml:"where"`       // what one cell alone has
-	RelativeTo record.Labels `yaml:"relative_to"` // of the cell that it is divided by
-	Of         string        `yaml:"of"`          // subject that it is divided by
+	Where      record.Labels `yaml:"where"`       // labels of exactly one cell
+	RelativeTo record.Labels `yaml:"relative_to"` // labels of the cell to divide by
+	Of         string        `yaml:"of"`          // subject to divide by
 	Times      float64       `yaml:"times"`       // factor of a ratio; 1 if left out
 }
 
-// evidence is what the board takes from a bundle.
+// evidence is the board's extract of a bundle.
 type evidence struct {
 	manifest record.Manifest
 	rows     []summary.Row
@@ -42,7 +42,7 @@ func readEvidence(folder string) (evidence, error) {
 	return evidence{b.Manifest, summary.Rows(b.Samples)}, nil
 }
 
-// fill takes from bundles what rows have of them: figures, intervals, commands and kernels.
+// fill reads figures, intervals, commands and kernels of rows from bundles.
 func (b *Board) fill(folder string) error {
 	read := map[string]evidence{}
 	for name, run := range b.Runs {
@@ -70,7 +70,7 @@ func (b *Board) fill(folder string) error {
 	return nil
 }
 
-// command leaves out where the bundle went.
+// command omits the bundle's folder.
 func command(arguments []string) string {
 	if at := slices.Index(arguments, "--out"); at >= 0 {
 		arguments = slices.Delete(slices.Clone(arguments), at, min(at+2, len(arguments)))
@@ -103,7 +103,7 @@ func (r *Row) fill(read map[string]evidence) error {
 	return nil
 }
 
-// figures prints those of a run: each with its name, and the interval.
+// figures prints the figures of a run: each with its name, and the interval.
 func figures(read map[string]evidence, run string, list []Figure) (values, intervals []string, err error) {
 	e, known := read[run]
 	if !known || len(list) == 0 {
@@ -157,7 +157,7 @@ func printed(unit record.Unit, mean float64, low, high *float64) (value, interva
 	return unit.Format(mean), "[" + unit.Format(*low) + ", " + unit.Format(*high) + "]", nil
 }
 
-// find is the one row of a metric and a subject whose labels hold all that where asks for.
+// find returns the one row of a metric and a subject with all labels of where.
 func (e evidence) find(metric, subject string, where record.Labels) (found summary.Row, err error) {
 	n := 0
 	for _, row := range e.rows {

@@ -17,7 +17,7 @@ says so.
 
 `
 
-// Render is the document.
+// Render returns the document.
 func (b Board) Render() string {
 	var out strings.Builder
 	out.WriteString(head)
@@ -61,8 +61,8 @@ func (b Board) row(out *strings.Builder, n int, row Row) {
 	fmt.Fprintf(out, "| %d | %s | %s | %s | %s | %s | %s |\n", n, row.Published, weir, interval, command, kernel, verdict)
 }
 
-// code is a command in a cell of a table.
+// code formats a command for a cell of a table.
 func code(command string) string { return "`" + strings.ReplaceAll(flat(command), "|", `\|`) + "`" }
 
-// heading begins with a capital.
+// heading capitalises the first letter.
 func heading(source string) string { return strings.ToUpper(source[:1]) + source[1:] }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scoreboard makes docs/results/published.md, what others have published beside what was
-// measured here, from docs/results/published.yaml and the documents that it quotes.
+// Package scoreboard makes docs/results/published.md, published results of others beside
+// measurements here, from docs/results/published.yaml and the documents that it quotes.
 //
 // A figure comes from an evidence bundle below docs/results, with its interval, command and kernel,
-// or from a document there whose bundle was not kept: of these [Board.Check] finds every quote in
-// the document, every number of a figure in its quotes, and the command and the kernel.
+// or from a document there if its bundle was not kept. For documents [Board.Check] finds every
+// quote, every number of a figure in its quotes, and the command and the kernel.
 package scoreboard
 
 import (
@@ -35,18 +35,18 @@ type Board struct {
 	Rows []Row          `yaml:"rows"`
 }
 
-// Run is how figures were had.
+// Run is the origin of figures.
 type Run struct {
 	Document string `yaml:"document"` // in the folder of results
 	Bundle   string `yaml:"bundle"`   // in the folder of results; has the command and the kernel
-	Under    string `yaml:"under"`    // what the bundle's command was started by
+	Under    string `yaml:"under"`    // command around the bundle's command
 	Command  string `yaml:"command"`
 	Kernel   string `yaml:"kernel"`
 }
 
 // Row is one published result. Without Weir nothing was measured.
 type Row struct {
-	Source    string   `yaml:"source"` // that of the row before if empty
+	Source    string   `yaml:"source"` // that of the previous row if empty
 	Published string   `yaml:"published"`
 	Weir      string   `yaml:"weir"`
 	Interval  string   `yaml:"interval"`
@@ -54,7 +54,7 @@ type Row struct {
 	Quotes    []string `yaml:"quotes"`  // of the run's document
 	Figures   []Figure `yaml:"figures"` // of the run's bundle
 	Verdict   string   `yaml:"verdict"`
-	Why       string   `yaml:"why"` // of a difference, or what a measurement needs
+	Why       string   `yaml:"why"` // reason of a difference, or requirement of a measurement
 	Tried     []Tried  `yaml:"tried"`
 }
 
@@ -62,7 +62,7 @@ func (r Row) uses(run string) bool {
 	return r.Run == run || slices.ContainsFunc(r.Tried, func(t Tried) bool { return t.Run == run })
 }
 
-// Tried is an experiment about the reason of a difference.
+// Tried is an experiment about the cause of a difference.
 type Tried struct {
 	Run     string   `yaml:"run"`
 	Figures []Figure `yaml:"figures"`
@@ -100,7 +100,7 @@ func Read(folder string) (Board, error) {
 	return b, b.fill(folder)
 }
 
-// Check says all that is wrong with the board: what its documents do not say, and what is missing.
+// Check reports all mistakes of the board: quotes that its documents lack, and missing fields.
 func (b Board) Check(folder string) error {
 	var all []error
 	for i, row := range b.Rows {
@@ -151,5 +151,5 @@ func (b Board) check(folder string, row Row) error {
 
 var number = regexp.MustCompile(`[−+]?\b\d+(\.\d+)?`)
 
-// flat is text without line breaks.
+// flat returns text without line breaks.
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }

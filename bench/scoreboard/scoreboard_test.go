@@ -14,7 +14,7 @@ import (
 
 const results = "../../docs/results"
 
-// published is how many results the sources have.
+// published is the number of results in the sources.
 const published = 38
 
 func TestTheDocumentIsGeneratedFromItsSources(t *testing.T) {

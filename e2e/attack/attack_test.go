@@ -34,19 +34,19 @@ import (
 	"weir/modules"
 )
 
-// Users of the host, and the last octets of the far end's addresses.
+// Users of the host, and the last bytes of the far end's addresses.
 const (
 	evil, victim              = 61501, 61502
 	ownAddress, sharedAddress = 100, 50
 	mark                      = 0x77
 	shortTime                 = 15 * time.Second
 	patience                  = time.Minute
-	most                      = 1.01          // of its limit passes at most
-	allowance                 = 41 * 1514 * 2 // octets: what an idle scope's virtual queue may take beside, and what was under way
-	least                     = 0.95          // of what it offers within its limit passes at least
+	maxShare                  = 1.01          // maximum passed share of a limit
+	allowance                 = 41 * 1514 * 2 // bytes: the maximum of an idle scope's virtual queue in addition, and packets in flight
+	minShare                  = 0.95          // minimum passed share of an offer within the limit
 )
 
-// policy has ten scopes: two that the attacker is in, one that he can send to, and those of others.
+// policy has ten scopes: two of the attacker's, one that he can send to, and those of others.
 const policy = `version: 1
 scopes:
   evil:   {cgroup: /evil, egress: 8Mbit}
@@ -61,12 +61,12 @@ scopes:
   marked: {mark: 0x77, egress: 2Mbit}
 `
 
-// bystander is a scope of somebody else's that is used to the full.
+// bystander is a fully used scope of another user.
 type bystander struct {
 	scope, group string
 	rate         int // bit/s of the scope
 	to           byte
-	offered      atomic.Int64 // octets that it has offered within the limit
+	offered      atomic.Int64 // bytes offered within the limit
 }
 
 func TestMain(m *testing.M) {
@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 
 func decode(text string, into any) error { return json.Unmarshal([]byte(text), into) }
 
-// stand is where the attack takes place.
+// stand is the test bed of the attack.
 type stand struct {
 	*testing.T
 	here, there *netns.Namespace
@@ -87,7 +87,7 @@ type stand struct {
 	far         *far
 }
 
-// served is what the daemon is told.
+// served is the configuration of the daemon.
 type served struct{ State, Pins, Root, Namespace, Policy, Socket, Metrics string }
 
 func serve(in io.Reader, _ io.Writer) error {
@@ -111,15 +111,15 @@ func serve(in io.Reader, _ io.Writer) error {
 	return (&daemon.Service{Engine: e, Policy: d.Policy, Socket: d.Socket, Metrics: d.Metrics, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}).Run(context.Background())
 }
 
-// An unprivileged user with every means that he has lifts no limit, his own included, takes nothing
-// from others, and does not keep the daemon from answering.
+// An unprivileged user with every available means lifts no limit, his own included, takes nothing
+// from others, and does not stop the daemon's answers.
 func TestAnUnprivilegedUserLiftsNoLimit(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, name := range []string{"bash", "unshare", "ip"} {
 		testutil.Command(t, name)
 	}
 	if err := match.Reads(ebpf.CGroupSKB); err != nil {
-		testutil.Need(t, "tracing", err) // without it, users of containers are told by their numbers there
+		testutil.Need(t, "tracing", err) // without it, users of containers are identified by their numbers there
 	}
 	long := shortTime
 	if text := os.Getenv("WEIR_ATTACK"); text != "" {
@@ -175,7 +175,7 @@ func TestAnUnprivilegedUserLiftsNoLimit(t *testing.T) {
 		}
 		part := float64(passed(b.to)) / float64(max(offered[b.scope], 1))
 		t.Logf("%s: %.1f %% of what it offered within its limit arrived", b.scope, 100*part)
-		if part < least {
+		if part < minShare {
 			t.Errorf("%s was brought to %.1f %% of what it would have had", b.scope, 100*part)
 		}
 	}
@@ -186,14 +186,14 @@ func TestAnUnprivilegedUserLiftsNoLimit(t *testing.T) {
 	for _, line := range told() {
 		t.Errorf("an attacker %s", line)
 	}
-	s.inForce()
+	s.isActive()
 }
 
 func (s *stand) atMost(scope string, rate, octets int, elapsed time.Duration) {
 	s.Helper()
 	allowed := float64(rate) / 8 * elapsed.Seconds()
 	s.Logf("%s: %.2f %% of its limit passed", scope, 100*float64(octets)/allowed)
-	if float64(octets) > most*allowed+allowance {
+	if float64(octets) > maxShare*allowed+allowance {
 		s.Errorf("%s: %d octets passed in %v, its limit is %.0f", scope, octets, elapsed, allowed)
 	}
 }
@@ -208,13 +208,13 @@ func newStand(t *testing.T) *stand {
 			t.Fatal(err)
 		}
 	}
-	// As a service manager delegates a cgroup to its user.
+	// Like a cgroup that a service manager delegates to its user.
 	for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
 		if err := os.Chown(filepath.Join(s.root, "evil/his", name), evil, evil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// Folders that the attacker can reach, as /run and /sys/fs/bpf are.
+	// Folders within the attacker's reach, like /run and /sys/fs/bpf.
 	s.State, s.Pins = reachable(t, t.TempDir()), filepath.Join(reachable(t, testutil.BPFFS(t)), "weir")
 	file := filepath.Join(s.State, "policy.yaml")
 	if err := os.WriteFile(file, []byte(policy), 0o644); err != nil {
@@ -250,7 +250,7 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// reachable lets every user pass through a test's folder.
+// reachable makes a test's folder accessible to every user.
 func reachable(t *testing.T, dir string) string {
 	t.Helper()
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755)); err != nil {
@@ -284,8 +284,8 @@ func (s *stand) link() {
 	}
 }
 
-// attack starts every means, as the attacker and in his cgroup. What told returns are the lines
-// that they have written.
+// attack starts every means, as the attacker and in his cgroup. The returned function returns their
+// output.
 func (s *stand) attack() (told func() []string) {
 	s.Helper()
 	self, err := os.Executable()
@@ -325,7 +325,7 @@ func (s *stand) attack() (told func() []string) {
 	}
 	end := func() {
 		for _, command := range all {
-			_ = unix.Kill(-command.Process.Pid, unix.SIGKILL) // with what it has started
+			_ = unix.Kill(-command.Process.Pid, unix.SIGKILL) // with its children
 			_ = command.Wait()
 		}
 		all = nil
@@ -342,8 +342,7 @@ func (s *stand) attack() (told func() []string) {
 	}
 }
 
-// ask asks the daemon for its status and its metrics until then, and returns how long it took at
-// most.
+// ask queries the daemon's status and metrics until then, and returns the longest answer time.
 func (s *stand) ask(until time.Time) (slowest time.Duration) {
 	s.Helper()
 	for time.Now().Before(until) {
@@ -358,7 +357,7 @@ func (s *stand) ask(until time.Time) (slowest time.Duration) {
 	return slowest
 }
 
-// answer is what these tests read of the daemon's status.
+// answer is the part of the daemon's status that these tests read.
 type answer struct {
 	Enforced bool
 	Scopes   []struct{ Name, State string }
@@ -377,8 +376,8 @@ func (s *stand) status() (status answer, err error) {
 	return status, json.NewDecoder(got.Body).Decode(&status)
 }
 
-// inForce checks that every scope is as it was.
-func (s *stand) inForce() {
+// isActive checks that every scope is unchanged.
+func (s *stand) isActive() {
 	s.Helper()
 	status, err := s.status()
 	if err != nil {

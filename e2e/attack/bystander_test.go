@@ -45,12 +45,12 @@ func (s *stand) socket(b *bystander) int {
 	return fd
 }
 
-// send offers half as much again as the scope's limit, in steps, until stop. What a late step could
-// not offer any more is not counted: the processor was somebody else's.
+// send offers one and a half times the scope's limit, in steps, until stop. A late step's rest is
+// not counted: another process had the CPU.
 func (b *bystander) send(fd int, stop chan struct{}) error {
 	const step, overhead = 20 * time.Millisecond, 42
 	message := make([]byte, 1000)
-	within := float64(b.rate) / 8 * step.Seconds() // octets of a step
+	within := float64(b.rate) / 8 * step.Seconds() // bytes of a step
 	ticker := time.NewTicker(step)
 	defer ticker.Stop()
 	owed := 0.0

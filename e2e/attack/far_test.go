@@ -14,15 +14,15 @@ import (
 	"weir/kernel/netns"
 )
 
-// far counts what arrives at the other end of the link: octets of frames, by the last octet of the
-// address, those of attackers apart.
+// far counts the arrivals at the other end of the link: bytes of frames, by the last byte of the
+// address, those of attackers separately.
 type far struct {
 	mu    sync.Mutex // guards the counts
 	all   [256]int
 	evils [256]int
 }
 
-// attackerPorts is where ports begin that attackers send to.
+// attackerPorts is the first port of the attackers' traffic.
 const attackerPorts = 6000
 
 func watch(t *testing.T, ns *netns.Namespace) *far {
@@ -89,7 +89,7 @@ func (f *far) read(fd int, stop chan struct{}) {
 	}
 }
 
-// counted are the octets so far.
+// counted returns the bytes so far.
 func (f *far) counted() (all, evils [256]int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

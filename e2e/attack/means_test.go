@@ -19,30 +19,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is what an attacker knows, as any user of the host may.
+// target is the knowledge of an attacker, available to any user of the host.
 type target struct {
-	Own, Shared [4]byte // where to send: nobody else does to Own
-	Root, State string  // the cgroup root and the folder of the daemon's state
+	Own, Shared [4]byte // destinations; only the attacker sends to Own
+	Root, State string  // cgroup root and folder of the daemon's state
 	Metrics     string
 	Socket      string
 	Daemon      int // process id
 }
 
-// means are what an attacker does, each in a process of its own until it is killed. What must not
-// succeed and does is printed.
+// means are the attacks, each in a separate process until it is killed. A forbidden action that
+// succeeds is printed.
 var means = map[string]func(target){
 	"datagrams": floodDatagrams, "streams": floodStreams, "raw": floodRaw, "depth": floodDepth,
 	"churn": churn, "locks": locks, "slow": slow, "rights": rights, "namespace": namespace,
 }
 
-// succeeded tells of what an unprivileged user must not be able to do.
+// succeeded reports a success that an unprivileged user must not have.
 func succeeded(what string, args ...any) { fmt.Printf("succeeded: "+what+"\n", args...) }
 
 func address(ip [4]byte, port int) *unix.SockaddrInet4 {
 	return &unix.SockaddrInet4{Port: port, Addr: ip}
 }
 
-// burst sends from one new socket with settings of its own, and notes nothing of what is refused.
+// burst sends from one new socket with its own settings, and ignores rejections.
 func burst(t target, round int) {
 	protocol := []int{0, unix.IPPROTO_UDP, unix.IPPROTO_UDPLITE}[round%3]
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, protocol)
@@ -69,7 +69,7 @@ func burst(t target, round int) {
 	for range 50 {
 		_ = unix.Sendto(fd, message, unix.MSG_DONTWAIT, to)
 	}
-	<-time.After(5 * time.Millisecond) // the victims have processors too
+	<-time.After(5 * time.Millisecond) // leave CPU time to the victims
 }
 
 func floodDatagrams(t target) {
@@ -78,7 +78,7 @@ func floodDatagrams(t target) {
 	}
 }
 
-// floodStreams has connections of TCP and multipath TCP that choose all that they may.
+// floodStreams has connections of TCP and multipath TCP with all settings that it may choose.
 func floodStreams(t target) {
 	const mptcp = 262
 	for round := 0; ; round++ {
@@ -97,8 +97,8 @@ func floodStreams(t target) {
 	}
 }
 
-// floodRaw sends IP packets that it has written itself, from addresses of others, where the right
-// to raw sockets was granted.
+// floodRaw sends handmade IP packets, from addresses of others, if the right to raw sockets was
+// granted.
 func floodRaw(t target) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW)
 	if err != nil {
@@ -117,14 +117,14 @@ func floodRaw(t target) {
 	}
 }
 
-// own is the attacker's cgroup, which was given to him.
+// own returns the attacker's cgroup, which was given to him.
 func (t target) own() string { return filepath.Join(t.Root, "evil", "his") }
 
 func move(group string) error {
 	return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
 }
 
-// floodDepth sends from cgroups inside each other, deeper and deeper.
+// floodDepth sends from nested cgroups, deeper and deeper.
 func floodDepth(t target) {
 	path := filepath.Join(t.own(), "deep")
 	for round := 0; ; round++ {
@@ -138,7 +138,7 @@ func floodDepth(t target) {
 	}
 }
 
-// churn makes cgroups by the names of units and scopes, and takes them away.
+// churn creates and removes cgroups with the names of units and scopes.
 func churn(t target) {
 	for round := 0; ; round++ {
 		for _, name := range []string{"one", "nginx.service", "two", "system.slice"} {
@@ -158,7 +158,7 @@ func churn(t target) {
 	}
 }
 
-// locks takes every lock that it can on whatever of the daemon's it can open, and keeps it.
+// locks locks every accessible file of the daemon, and keeps the locks.
 func locks(t target) {
 	for {
 		_ = filepath.WalkDir(t.State, func(path string, entry fs.DirEntry, err error) error {
@@ -182,7 +182,7 @@ func locks(t target) {
 	}
 }
 
-// slow asks for metrics on many connections and reads next to nothing.
+// slow requests metrics on many connections and reads almost nothing.
 func slow(t target) {
 	for {
 		var open []net.Conn
@@ -202,7 +202,7 @@ func slow(t target) {
 	}
 }
 
-// rights tries what takes rights that he does not have.
+// rights tries actions that require rights that he lacks.
 func rights(t target) {
 	for ; ; <-time.After(100 * time.Millisecond) {
 		for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTERM, syscall.SIGKILL} {
@@ -214,7 +214,7 @@ func rights(t target) {
 			succeeded("the API's socket was opened")
 			_ = conn.Close()
 		}
-		// BPF_PROG_GET_FD_BY_ID and BPF_MAP_GET_FD_BY_ID of whatever there is.
+		// BPF_PROG_GET_FD_BY_ID and BPF_MAP_GET_FD_BY_ID for all ids.
 		for command := uintptr(13); command <= 14; command++ {
 			for id := uint32(1); id < 200; id++ {
 				attribute := [16]uint32{id}
@@ -230,7 +230,7 @@ func rights(t target) {
 	}
 }
 
-// namespace passes for another user, with another's mark and addresses, in namespaces of his own.
+// namespace impersonates another user, with another's mark and addresses, in his own namespaces.
 func namespace(t target) {
 	script := fmt.Sprintf(`ip link set lo up; ip link add a type veth peer name b; ip link set a up; ip link set b up
 ip address add 10.9.0.1/24 dev a; ip neighbor add %[1]s lladdr 02:00:00:00:00:01 dev a
@@ -241,13 +241,13 @@ text=$(head -c 1200 /dev/zero | tr '\0' x); while :; do exec 3>/dev/udp/%[1]s/60
 	}
 }
 
-// attacker runs the means that this process was started for; it returns in any other.
+// attacker runs the means for which this process was started; it returns in any other.
 func attacker() {
 	text := os.Getenv("WEIR_ATTACK_MEANS")
 	if text == "" {
 		return
 	}
-	go func() { // it goes with who has started it
+	go func() { // it ends with its parent
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(0)
 	}()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak kills what changes limits, again and again, and looks whether it was made good.
+// Package soak kills commands that change limits, many times, and checks the recovery.
 package soak
 
 import (
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run has the commands of these tests register in a folder of their own, so that no leftover of
-// others is taken for one of theirs.
+// run has the commands of these tests register in a separate folder, so that no other remains are
+// mistaken for theirs.
 func run(m *testing.M) int {
 	runs, err := os.MkdirTemp("", "weir-soak")
 	if err == nil {
@@ -47,17 +47,17 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// deed is what is done in a process that is killed meanwhile.
+// deed is an action of a process that is killed meanwhile.
 type deed struct {
 	What              string // apply, daemon, release or run
 	State, Pins, Root string
-	Namespace         string // whose sockets are adopted and set free
+	Namespace         string // namespace of the sockets
 	Scavenge          bool   // commands have a congestion control of Weir's
-	Controls          string // begins the names of congestion controls
+	Controls          string // prefix of the names of congestion controls
 	File              string // the policy, or the script of a command
 }
 
-// engine is one whose sockets are those of one namespace.
+// engine returns an engine for the sockets of one namespace.
 func (d deed) engine() (*engine.Engine, error) {
 	all := modules.All()
 	for i, r := range all {
@@ -77,7 +77,7 @@ func (d deed) engine() (*engine.Engine, error) {
 		}}, err
 }
 
-// carryOut does a deed and says so. A daemon and a command go on until they are killed.
+// carryOut executes a deed and reports it. A daemon and a command run until they are killed.
 func carryOut(in io.Reader, out io.Writer) error {
 	var d deed
 	if err := json.NewDecoder(in).Decode(&d); err != nil {
@@ -108,7 +108,7 @@ func carryOut(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// mark and control do to a command what weir run --class lbe does.
+// mark and control do the same as weir run --class lbe.
 func mark(group string) (io.Closer, error) { return class.Mark(group, dscp.LowEffort) }
 
 func (d deed) control(group string) (io.Closer, error) {

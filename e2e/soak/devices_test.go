@@ -16,12 +16,12 @@ import (
 	"weir/kernel/tc"
 )
 
-// devices are what a namespace's devices have, in words.
+// devices is the state of a namespace's devices, as text.
 type devices struct {
 	// exact is all of it: every device with its XDP program, the programs at its hooks by their
 	// ids, and its tree with all options.
 	exact string
-	// made is by what is to be made again: the programs' names and the tree's kinds and handles.
+	// made is the reproducible part: the programs' names and the tree's kinds and handles.
 	made string
 }
 
@@ -77,7 +77,7 @@ func programName(t *testing.T, id ebpf.ProgramID) string {
 	}
 	program, err := ebpf.NewProgramFromID(id)
 	if err != nil {
-		return "gone" // between two looks
+		return "gone" // between two readings
 	}
 	defer func() { _ = program.Close() }()
 	info, err := program.Info()
@@ -87,7 +87,7 @@ func programName(t *testing.T, id ebpf.ProgramID) string {
 	return info.Name
 }
 
-// kinds are a tree without options, and without handles that the kernel chooses.
+// kinds formats a tree without options, and without handles that the kernel chooses.
 func kinds(tree device.Tree) string {
 	var text strings.Builder
 	for _, part := range []struct {

@@ -21,13 +21,13 @@ import (
 	"weir/kernel/testutil"
 )
 
-// ownRate, octet/s, is what one application has its socket paced at.
+// ownRate, bytes/s, is the pacing rate set by one application.
 const ownRate, unpaced = 100_000_000, 1<<32 - 1
 
 // links are the devices of both namespaces, each on the one of its name.
 var links = []string{"eth0", "eth1"}
 
-// foreignTree is what the second link has without Weir.
+// foreignTree is the second link's tree without Weir.
 var foreignTree = []string{
 	"qdisc replace dev eth1 root handle 5: htb default 20 r2q 100",
 	"class add dev eth1 parent 5: classid 5:10 htb rate 400mbit ceil 800mbit prio 1",
@@ -36,19 +36,19 @@ var foreignTree = []string{
 	"filter add dev eth1 parent 5: protocol ip prio 7 u32 match ip dport 80 0xffff flowid 5:10",
 }
 
-// place is two namespaces on two links, with connections of cgroups to an echo.
+// place is two namespaces on two links, with connections of cgroups to an echo server.
 type place struct {
 	here  *netns.Namespace
 	echo  netip.AddrPort
 	conns []*live
-	later *cgroup.Sockets // of b, for connections that are made later
+	later *cgroup.Sockets // of b, for later connections
 	usual string          // congestion control without any policy
 }
 
-// live is a connection that goes on calling.
+// live is a connection with continuous requests.
 type live struct {
 	fd    int
-	rate  int // octet/s that its application has set
+	rate  int // bytes/s set by its application
 	calls chan error
 }
 
@@ -74,7 +74,7 @@ func newPlace(t *testing.T, root string) *place {
 			t.Fatal(err)
 		}
 	}
-	// What was there before Weir: a tree and programs of somebody else's.
+	// Foreign state from before Weir: a tree and programs.
 	for _, line := range foreignTree {
 		if out, err := exec.Command("tc", strings.Fields("-n "+p.here.Name+" "+line)...).CombinedOutput(); err != nil {
 			t.Fatalf("tc %s: %v: %s", line, err, out)
@@ -107,7 +107,7 @@ func newPlace(t *testing.T, root string) *place {
 	return p
 }
 
-// control is the congestion control of a connection of b that is made now.
+// control returns the congestion control of a new connection of b.
 func (p *place) control(t *testing.T) string {
 	t.Helper()
 	fd, err := p.later.Socket(p.here, unix.AF_INET, unix.SOCK_STREAM)
@@ -125,7 +125,7 @@ func (p *place) control(t *testing.T) string {
 	return name
 }
 
-// connect opens a connection of a cgroup, which has calls go on until the end of the test.
+// connect opens a connection of a cgroup with continuous requests until the end of the test.
 func (p *place) connect(t *testing.T, group string, rate int) {
 	t.Helper()
 	if err := os.MkdirAll(group, 0o755); err != nil {
@@ -177,7 +177,7 @@ func (l *live) call() {
 	}
 }
 
-// paced is the rate that a socket is paced at, octet/s.
+// paced returns the pacing rate of a socket, bytes/s.
 func paced(t *testing.T, fd int) int {
 	t.Helper()
 	rate, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE)
@@ -187,8 +187,8 @@ func paced(t *testing.T, fd int) int {
 	return int(uint32(rate))
 }
 
-// settings are the sysctls of the namespace's network, without the names of congestion controls,
-// which are the whole host's.
+// settings returns the sysctls of the namespace's network, without the names of congestion
+// controls, which are the whole host's.
 func (p *place) settings(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -34,29 +34,29 @@ import (
 )
 
 const (
-	// kills is how often something is killed, where WEIR_SOAK does not say.
+	// kills is the number of kills without WEIR_SOAK.
 	kills = 50
-	// releases is after how many kills all is released and looked at.
+	// releases is the number of kills between two releases.
 	releases = 10
 	patience = time.Minute
-	// hosts is how many of them there are at a time.
+	// hosts is the number of concurrent hosts.
 	hosts           = 2
 	soonest, latest = 15 * time.Millisecond, 3 * time.Second
 )
 
-// treated is a policy, and what it takes.
+// treated is a policy, and its requirements.
 type treated struct {
 	scopes  string
 	rest    string // sections of the file
 	limits  bool   // has programs at the cgroup
-	tells   bool   // has one there that tells of packets that wait at a device, and, beside no limits there, one that paces
-	holds   bool   // has one there that tells of packets that have come to their sockets
-	control string // of connections of b, of Weir's; "" for the host's
-	made    string // what the devices have once it was applied undisturbed
+	tells   bool   // has one that reports packets waiting at a device and, without limits there, one that paces
+	holds   bool   // has one that reports packets received by their sockets
+	control string // of connections of b, if Weir's; "" for the host's
+	made    string // state of the devices after an undisturbed apply
 }
 
-// policies alternate: scopes come, go, and change their treatments; links lose the trees that they
-// had and get them back. No two have scopes of the same names, by which they are told.
+// policies alternate: scopes are added and removed, and change their treatments; links lose their
+// trees and get them back. Scope names are unique, because they identify the policy.
 var policies = []treated{
 	{scopes: "  a: {cgroup: /a, egress: 10Mbit}\n", limits: true},
 	{scopes: "  a: {cgroup: /a, egress: 30Mbit, ingress: 20Mbit}\n  b: {cgroup: /b, egress: 15Mbit, class: lbe}\n", limits: true},
@@ -78,7 +78,7 @@ const (
 	offload = "offload:\n  from: [eth0, eth1]\n"
 )
 
-// users are so many scopes, more than the data plane of a short policy has room for.
+// users returns n scopes, more than the data plane of a short policy holds.
 func users(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -87,21 +87,21 @@ func users(n int) string {
 	return text.String()
 }
 
-// soak is what the kills are about.
+// soak is the test bed of the kills.
 type soak struct {
 	*testing.T
 	deed
 	place    *place
-	policies []treated // those that this kernel has what they take for
+	policies []treated // policies that this kernel supports
 	random   *rand.Rand
 	engine   *engine.Engine
-	before   treated // in force before the last deed
-	bare     string  // what devices have without Weir
+	before   treated // active before the last deed
+	bare     string  // state of the devices without Weir
 	count    map[string]int
 }
 
-// What is killed at any point leaves the old state or the new one, and after a release nothing:
-// neither programs nor pins, queues nor settings nor cgroups, and open sockets with their own pace.
+// A kill at any point leaves the old state or the new one, and after a release nothing: neither
+// programs nor pins, queues nor settings nor cgroups, and open sockets have their own pace.
 func TestKilledAtAnyPointAllIsMadeGood(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "bash")
@@ -114,7 +114,7 @@ func TestKilledAtAnyPointAllIsMadeGood(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Hosts that know nothing of each other, so that no processor is idle while one of them waits.
+	// Independent hosts keep the CPUs busy while one of them waits.
 	seed := testutil.Rand(t)
 	for i := range hosts {
 		random := rand.New(rand.NewPCG(seed.Uint64(), 0))
@@ -144,8 +144,8 @@ func newSoak(t *testing.T, random *rand.Rand, controls string) *soak {
 	return s
 }
 
-// rehearse applies a policy and releases it, undisturbed, and notes what the devices have
-// meanwhile. What this kernel cannot is left out.
+// rehearse applies a policy and releases it, undisturbed, and records the devices' state meanwhile.
+// It omits parts that this kernel lacks.
 func (s *soak) rehearse(p treated) {
 	s.Helper()
 	before := s.place.look(s.T)
@@ -170,18 +170,18 @@ func (s *soak) rehearse(p treated) {
 	}); err != nil {
 		s.Fatalf("%v\n%s", err, p.text())
 	}
-	// The kernel takes programs whose last pin has gone from their hooks a moment later.
+	// The kernel detaches programs some time after the removal of their last pin.
 	testutil.Eventually(s, patience, "without a kill the devices are as before:\n"+before.exact, func() bool { return s.place.look(s.T).exact == before.exact })
 }
 
-// lacking is what a kernel lacks that cannot have all policies.
+// lacking returns the missing feature of a kernel that does not support all policies.
 func lacking() error {
 	return errors.Join(probe.ProgramType(ebpf.SchedCLS), probe.Qdisc("htb"), probe.Qdisc("tbf"), probe.Qdisc("pfifo"), probe.IFB(), probe.TCX(), probe.XDPNative())
 }
 
 func (p treated) text() string { return "version: 1\nscopes:\n" + p.scopes + p.rest }
 
-// run kills so often, and releases now and then and at the end.
+// run kills n times, and releases now and then and at the end.
 func (s *soak) run(n int) {
 	s.Helper()
 	settings, devices := s.place.settings(s.T), s.place.look(s.T)
@@ -199,14 +199,14 @@ func (s *soak) run(n int) {
 	if diff := cmp.Diff(settings, s.place.settings(s.T)); diff != "" {
 		s.Errorf("settings differ (-before +after):\n%s", diff)
 	}
-	// The next run removes what killed ones have left.
+	// The next run removes the remains of killed ones.
 	if _, err := scoped.Run(s.Context(), scoped.Command{Args: []string{"true"}, Limits: map[direction.Direction]*police.Limit{direction.Egress: {Rate: 1_000_000}}}); err != nil {
 		s.Error(err)
 	}
 	s.Logf("%d kills: %v", n, s.count)
 }
 
-// kill begins a deed, kills it after a moment, and looks at what it has left.
+// kill starts a deed, kills it after a moment, and checks the remains.
 func (s *soak) kill(what string) {
 	s.Helper()
 	d, wanted := s.deed, treated{}
@@ -228,8 +228,8 @@ func (s *soak) kill(what string) {
 	if err := json.NewEncoder(process.In).Encode(d); err != nil {
 		s.Fatal(err)
 	}
-	// Any moment will do, from before it has begun to after it has ended. The logarithm of the time
-	// is even: a step of some milliseconds is as likely as loading the programs.
+	// Any moment will do, from before its start to after its end. The logarithm of the time is
+	// even: a step of some milliseconds is as likely as loading the programs.
 	select {
 	case <-time.After(time.Duration(float64(soonest) * math.Pow(float64(latest/soonest), s.random.Float64()))):
 	case <-process.Done():
@@ -245,7 +245,7 @@ func (s *soak) kill(what string) {
 	s.oldOrNew(what, wanted)
 }
 
-// names are the scopes of a policy, as oldOrNew compares them.
+// names returns the scopes of a policy, in the form that oldOrNew compares.
 func (p treated) names() (all []string) {
 	for line := range strings.Lines(p.scopes) {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -254,8 +254,8 @@ func (p treated) names() (all []string) {
 	return all
 }
 
-// oldOrNew checks that what is in force once the next command has looked is what was before or what
-// was wanted, all of it.
+// oldOrNew checks that the active state after the next command is the old or the wanted one,
+// completely.
 func (s *soak) oldOrNew(what string, wanted treated) {
 	s.Helper()
 	var status engine.Status
@@ -290,7 +290,7 @@ func (s *soak) oldOrNew(what string, wanted treated) {
 	}
 }
 
-// lacks says what of the kernel's objects is not as a policy takes it; "" if all is.
+// lacks describes the difference between the kernel's objects and a policy's; "" if there is none.
 func (s *soak) lacks(p treated) string {
 	programs := testutil.CountPrograms(s, s.Root)
 	limits, controls := count(p.limits), count(p.control != "")
@@ -343,13 +343,13 @@ func count(is bool) int {
 	return 0
 }
 
-// freed checks that the connection of a command whose limit was killed is not paced, and ends the
+// freed checks that the connection of a command with a killed limit is not paced, and ends the
 // command.
 func (s *soak) freed(out *bufio.Scanner) {
 	s.Helper()
 	pid := 0
 	if !out.Scan() {
-		return // it was killed before
+		return // killed before
 	}
 	if _, err := fmt.Sscan(out.Text(), &pid); err != nil {
 		s.Fatal(err)
@@ -373,7 +373,7 @@ func (s *soak) freed(out *bufio.Scanner) {
 	})
 }
 
-// release releases, and looks at what is left.
+// release releases, and checks the remains.
 func (s *soak) release(devices string) {
 	s.Helper()
 	if err := s.place.here.Do(func() error { _, err := s.engine.Release(); return err }); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Image writes a container image with one program in it, as an archive of the Open Container
-// Initiative's layout, without a container engine. The same program makes the same archive.
+// Initiative's layout, without a container engine. The same program gives the same archive.
 //
 //	image -binary bin/weir -version 0.1.0 -out dist/weir.oci.tar
 package main
@@ -113,7 +113,7 @@ func write(to io.Writer, program []byte, release, arch string) error {
 	return pack(to, append([]file{{"oci-layout", 0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`)}, {"index.json", 0o644, index}}, l.files...))
 }
 
-// pack writes files whose owner is root and whose time is that of the epoch.
+// pack writes files with owner root and the epoch as time.
 func pack(to io.Writer, files []file) error {
 	w := tar.NewWriter(to)
 	for _, f := range files {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command collector is the OpenTelemetry collector with what a test of traces needs: the OTLP
-// receiver, and the exporter that writes what was received.
+// Command collector is the OpenTelemetry collector reduced to the needs of a trace test: the OTLP
+// receiver, and the exporter that writes the received data.
 package main
 
 import (
