@@ -59,8 +59,8 @@ scopes:
 		t.Fatal(err)
 	}
 	want := []string{
-		"p.yaml:8:23: scope device polices local sockets that use llo; forwarded and bridged packets are not limited: add mode: shape to limit them",
 		"p.yaml:4:16: scope unit: unit backup.service matches the same traffic as scope path, at p.yaml:3:18; only the later one counts: keep one of the two",
+		"p.yaml:8:23: scope device: egress polices local sockets that use llo; forwarded and bridged packets are not limited: add mode: shape to limit them",
 		`p.yaml:5:16: scope typo: unit bakcup.service has no cgroup: it does not run (did you mean "backup.service"?); the scope waits until it exists`,
 		"p.yaml:6:19: scope below: there is no cgroup " + e.CgroupRoot + `/backup.servic/child (did you mean "/backup.service/child"?); the scope waits until it exists`,
 		`p.yaml:8:23: scope device: there is no interface llo (did you mean "lo"?); the scope waits until it exists`,

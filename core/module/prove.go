@@ -62,10 +62,21 @@ type Charge struct {
 	Dropped string
 	// AtDevice reports that all traffic of the device is charged, regardless of its sender.
 	AtDevice bool
+	// Blind lists traffic of the scope that is not charged on this host.
+	Blind []BlindSpot
 	// Exempt is the reason why traffic over lo is not charged, with the remedy; "" if it is
 	// charged.
 	Exempt string
 }
+
+// BlindSpot is traffic of a scope that its module does not treat on this host.
+type BlindSpot struct {
+	Name string // of the bypass, such as ForwardedTraffic
+	Text string // mechanism and remedy, one clause
+}
+
+// ForwardedTraffic names the bypass of packets that the host forwards or bridges.
+const ForwardedTraffic = "forwarded traffic"
 
 // Promised describes the promise; "" if there is none.
 func (c Check) Promised() string {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"weir/core/engine"
-	"weir/kernel/sysctl"
+	"weir/core/module"
 )
 
 // anyScope stands for all scopes in the table of bypasses.
@@ -42,24 +42,30 @@ func judgeCounted(b Bypass, n uint64) Bypass {
 	return b
 }
 
-// forwarding checks whether a scope of a device meets traffic without a socket on this host.
+// forwarding reports whether packets that this host forwards belong to the scope and are not
+// charged.
 func (r *runner) forwarding(_ context.Context, s charged) (Bypass, error) {
-	if s.inside.Device == "" {
-		return notApplicable("the scope is of sockets, and a router's traffic has none here")
-	}
-	if s.check.Charged.AtDevice {
-		return notApplicable("all that passes " + s.inside.Device + " is charged, what is forwarded too")
-	}
-	var on []string
-	for _, key := range []string{"net.ipv4.conf." + s.inside.Device + ".forwarding", "net.ipv6.conf." + s.inside.Device + ".forwarding"} {
-		if value, err := sysctl.Get(nil, key); err == nil && value != "0" {
-			on = append(on, key)
+	for _, blind := range s.check.Charged.Blind {
+		if blind.Name == module.ForwardedTraffic {
+			return Bypass{State: CanEscape, Why: blind.Text}, nil
 		}
 	}
-	if len(on) == 0 {
-		return notApplicable("this host forwards nothing from " + s.inside.Device)
+	if s.check.Charged.AtDevice {
+		return notApplicable("all packets of " + s.inside.Device + " are charged, forwarded ones too")
 	}
-	return Bypass{State: CanEscape, Why: "what is forwarded has no socket here and is not charged: " + strings.Join(on, " and ") + " is on"}, nil
+	return notApplicable("no forwarded packets of this host belong to the scope")
+}
+
+// blind lists the other blind spots of scopes.
+func blind(all []charged) (found []Bypass) {
+	for _, s := range all {
+		for _, b := range s.check.Charged.Blind {
+			if b.Name != module.ForwardedTraffic {
+				found = append(found, Bypass{Scope: s.scope.Name, Module: s.module, Name: b.Name, State: CanEscape, Why: b.Text})
+			}
+		}
+	}
+	return found
 }
 
 const packetSocketsName = "packet sockets"

@@ -25,6 +25,11 @@ func TestNothingPassesByAScopeAtADevice(t *testing.T) {
 	if b, err := (&runner{}).forwarding(t.Context(), at); err != nil || b.State != NotApplicable {
 		t.Errorf("forwarded traffic: %s because %s (%v)", b.State, b.Why, err)
 	}
+	blind := []module.BlindSpot{{Name: module.ForwardedTraffic, Text: "forwarded packets are not limited"}}
+	unseen := charged{check: module.Check{Charged: module.Charge{Blind: blind}}}
+	if b, err := (&runner{}).forwarding(t.Context(), unseen); err != nil || b.State != CanEscape || b.Why != blind[0].Text {
+		t.Errorf("forwarded traffic of a scope of sockets: %s because %s (%v)", b.State, b.Why, err)
+	}
 	for _, test := range []struct {
 		all  []charged
 		want State

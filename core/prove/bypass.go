@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/core/engine"
@@ -31,7 +32,7 @@ func bypasses() []bypass {
 		{"super-packets", "what is charged against the octets that a device counts behind the kernel's segmentation", (*runner).superPackets},
 		{"another network namespace", "the same process elsewhere", (*runner).anotherNamespace},
 		{"IPv6", "beside IPv4", (*runner).otherFamily},
-		{"forwarded traffic", "of scopes of interfaces: whether the host forwards what comes in there, which has no socket and is not charged, but by delay", (*runner).forwarding},
+		{module.ForwardedTraffic, "whether this host forwards packets that belong to the scope and are not charged", (*runner).forwarding},
 	}
 }
 
@@ -83,7 +84,7 @@ func (r *runner) bypasses(ctx context.Context, chosen []engine.ScopeStatus) erro
 	if err != nil {
 		return err
 	}
-	r.result.Bypasses = append(r.result.Bypasses, append(countedAround(r.o.Engine, status), packetSockets("/proc/net/packet", all))...)
+	r.result.Bypasses = append(r.result.Bypasses, slices.Concat(blind(all), countedAround(r.o.Engine, status), []Bypass{packetSockets("/proc/net/packet", all)})...)
 	return r.trials(ctx)
 }
 

@@ -11,13 +11,12 @@ import (
 	"weir/core/selector"
 	"weir/internal/direction"
 	"weir/internal/units"
-	"weir/kernel/sysctl"
 	"weir/modules/limit/shape"
 )
 
 // warn returns warnings about valid policies with a probable mistake.
 func warn(p *policy.Policy) []string {
-	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p), mayOverlap(p), forwarded(p), mixedModes(p))
+	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p), mayOverlap(p), mixedModes(p))
 }
 
 // neverReached warns of scopes with a rate above that of an enclosing scope (the host, or a cgroup
@@ -110,9 +109,9 @@ func exempt(p *policy.Policy) (warnings []string) {
 }
 
 // Lint returns warnings that depend on the host: rates above a link's speed, policed ingress, and
-// traffic that is routed past a shaper.
+// traffic that limits do not cover.
 func (Module) Lint(p *policy.Policy) []string {
-	return slices.Concat(aboveSpeed(p, selector.Speed), policedIngress(p, shape.Available), routedAway(p, hostForwards()))
+	return slices.Concat(aboveSpeed(p, selector.Speed), policedIngress(p, shape.Available), unseen(p, here()))
 }
 
 // aboveSpeed warns of rates above the speed of a link. Speed 0 is unknown.
@@ -128,18 +127,6 @@ func aboveSpeed(p *policy.Policy, speed func(policy.Selector) (units.BitRate, st
 				warnings = append(warnings, fmt.Sprintf("%s: scope %s: its %s of %s is never reached, since %s %s: write a lower rate, or leave it out",
 					p.At(s.Name, of.String()), s.Name, of, rate.Rate, who, carries))
 			}
-		}
-	}
-	return warnings
-}
-
-// forwarded warns that the policer of an interface charges local sockets only. A shaper charges all
-// packets of the device.
-func forwarded(p *policy.Policy) (warnings []string) {
-	for _, s := range p.Scopes {
-		if treatmentOf(s) != nil && s.Selector.Kind == kindInterface && !selector.IsLoopback(s.Selector) && anyCounted(s) {
-			warnings = append(warnings, fmt.Sprintf("%s: scope %s polices local sockets that use %s; forwarded and bridged packets are not limited: add mode: shape to limit them",
-				p.At(s.Name, s.Selector.Kind), s.Name, s.Selector.Text))
 		}
 	}
 	return warnings
@@ -167,28 +154,6 @@ func mixedModes(p *policy.Policy) (warnings []string) {
 			p.At(a, dir.String()), a, effect, b, p.At(b, other.String()), remedy))
 	}
 	return warnings
-}
-
-// routedAway warns of shaped scopes that are matched by socket, on a host that forwards: packets of
-// containers with a network namespace of their own have no socket at the host's device.
-func routedAway(p *policy.Policy, forwards bool) (warnings []string) {
-	for _, s := range p.Scopes {
-		if kind := s.Selector.Kind; forwards && shaped(s, Egress) && slices.Contains([]string{"cgroup", "unit", "user"}, kind) {
-			warnings = append(warnings, fmt.Sprintf("%s: scope %s: this host forwards, and forwarded packets of containers with a network namespace of their own match no %s: they are not limited; limit their network namespace (netns), interface or prefix",
-				p.At(s.Name, Egress.String()), s.Name, kind))
-		}
-	}
-	return warnings
-}
-
-// hostForwards reports whether the thread's network namespace forwards packets.
-func hostForwards() bool {
-	for _, key := range []string{"net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"} {
-		if value, err := sysctl.Get(nil, key); err == nil && value != "0" {
-			return true
-		}
-	}
-	return false
 }
 
 // policedIngress warns of policed ingress, which drops packets that hosts nearby have to

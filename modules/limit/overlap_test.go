@@ -51,7 +51,6 @@ func TestTrafficThatMayBeOfTooManyScopesIsWarnedOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"  a: {cgroup: /a, egress: 1Mbit}\n  b: {user: 1, egress: 1Mbit}\n  c: {mark: 1, egress: 1Mbit}\n  d: {prefix: 10.0.0.0/8, egress: 1Mbit}\n":                                                  "",
 		"  a: {cgroup: /a, egress: 1Mbit}\n  b: {user: 1, egress: 1Mbit}\n  c: {mark: 1, egress: 1Mbit}\n  d: {prefix: 10.0.0.0/8, parent: g}\n  e: {user: 2, egress: 1Mbit}\n  g: {egress: 2Mbit}\n": "p.yaml:3:15: traffic may belong to 5 scopes at once (a, b, c, d, g)",
-		"  a: {interface: eth0, egress: 1Mbit}\n": "p.yaml:3:18: scope a polices local sockets that use eth0; forwarded and bridged packets are not limited: add mode: shape to limit them",
 	} {
 		got, err := parse("p.yaml", []byte("version: 1\nscopes:\n"+text))
 		if err != nil {

@@ -138,28 +138,6 @@ func TestMixedModesAreWarnedOf(t *testing.T) {
 	}
 }
 
-// Packets that containers send through a router have no local socket.
-func TestTrafficRoutedPastAShaperIsWarnedOf(t *testing.T) {
-	for text, want := range map[string]int{
-		"a: {cgroup: /x, egress: {rate: 5Mbit, mode: shape}}":         1,
-		"a: {user: 7, egress: {rate: 5Mbit, mode: shape}}":            1,
-		"a: {user: 7, egress: 5Mbit}":                                 0,
-		"a: {interface: eth0, egress: {rate: 5Mbit, mode: shape}}":    0,
-		"a: {prefix: 10.0.0.0/8, egress: {rate: 5Mbit, mode: shape}}": 0,
-	} {
-		p, err := parse("p.yaml", []byte("version: 1\nscopes:\n  "+text+"\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := routedAway(p, true); len(got) != want {
-			t.Errorf("%s: %q", text, got)
-		}
-		if got := routedAway(p, false); len(got) != 0 {
-			t.Errorf("%s on a host that does not forward: %q", text, got)
-		}
-	}
-}
-
 // The mechanism names the limits of an HTB class.
 func TestMechanismReportsMissingFq(t *testing.T) {
 	by, _ := shape.Available(Egress)

@@ -64,6 +64,7 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) module.Check 
 		},
 	}
 	check.Charged.AtDevice = shaped(s, d) && s.Selector.Kind == kindInterface
+	check.Charged.Blind = blindSpots(s, here())
 	switch {
 	case check.Queued:
 		return check

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"weir/core/module"
-	"weir/core/selector"
 	"weir/internal/direction"
 	"weir/internal/units"
 	"weir/modules/limit/police"
@@ -137,7 +136,6 @@ func (p *policer) Report(have module.State) (report module.Report, err error) {
 	} else {
 		opened = nil
 	}
-	report.Note = append(report.Note, notForwarded(have)...)
 	declared := fields()
 	for _, b := range have.Scopes {
 		for _, d := range direction.Both {
@@ -162,16 +160,6 @@ func (p *policer) Report(have module.State) (report module.Report, err error) {
 		}
 	}
 	return report, nil
-}
-
-// notForwarded notes the policed interfaces: forwarded packets are not limited.
-func notForwarded(have module.State) (notes []string) {
-	for _, b := range have.Scopes {
-		if b.Selector.Kind == kindInterface && !selector.IsLoopback(b.Selector) && anyCounted(b.Scope) {
-			notes = append(notes, fmt.Sprintf("%s: packets that this host forwards or bridges over %s are not limited.", b.Name, b.Selector.Text))
-		}
-	}
-	return notes
 }
 
 func overflow(opened *police.DataPlane, report *module.Report) error {
@@ -211,6 +199,12 @@ func (p *plane) Report(have module.State) (module.Report, error) {
 	replaced, err := p.shape.Replaced()
 	if err != nil {
 		return report, err
+	}
+	on := here()
+	for _, b := range have.Scopes {
+		for _, blind := range blindSpots(b.Scope, on) {
+			report.Note = append(report.Note, fmt.Sprintf("%s: %s.", b.Name, blind.Text))
+		}
 	}
 	report.Note = slices.Concat(report.Note, replacedTrees(replaced), p.unreachable(shapedState(have)))
 	for _, b := range have.Scopes {

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/selector"
+	"weir/internal/direction"
+	"weir/kernel/rtnl"
+	"weir/kernel/sysctl"
+)
+
+// Names of blind spots, which are also bypasses of weir prove.
+const (
+	forwardedTraffic = module.ForwardedTraffic
+	upperDevices     = "devices above the interface"
+	nestedNamespaces = "network namespaces behind it"
+)
+
+// surroundings are the facts of this host on which blind spots depend. The zero value has none.
+type surroundings struct {
+	forwards bool                      // the thread's network namespace routes or bridges packets
+	masters  func(dev string) []string // bridges and bonds above a device
+}
+
+// here reads the facts of this host once, when the first scope needs them.
+func here() func() surroundings { return sync.OnceValue(readSurroundings) }
+
+func readSurroundings() (s surroundings) {
+	s.forwards = setTo1("net/ipv4/ip_forward") || setTo1("net/ipv6/conf/all/forwarding")
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return s
+	}
+	defer links.Close()
+	devices, err := links.Devices()
+	if err != nil {
+		return s
+	}
+	byIndex, byName := map[int]rtnl.Device{}, map[string]rtnl.Device{}
+	for _, d := range devices {
+		byIndex[d.Index], byName[d.Name] = d, d
+		s.forwards = s.forwards || d.Kind == "bridge" ||
+			setTo1("net/ipv4/conf/"+d.Name+"/forwarding") || setTo1("net/ipv6/conf/"+d.Name+"/forwarding")
+	}
+	s.masters = func(dev string) (all []string) {
+		for d := byName[dev]; d.Master != 0 && len(all) < len(devices); {
+			above, there := byIndex[d.Master]
+			if !there {
+				break
+			}
+			all, d = append(all, above.Name), above
+		}
+		return all
+	}
+	return s
+}
+
+func setTo1(key string) bool {
+	value, err := sysctl.Get(nil, key)
+	return err == nil && value != "0"
+}
+
+// blindSpots returns the traffic of a scope that its limits do not cover, for plan, apply, status
+// and prove alike. It is the only place that knows the blind spots of each selector and mode:
+//
+//	           policed                                  shaped
+//	interface  forwarded, bridged; bridges above it     -
+//	netns      packets of namespaces behind it          -
+//	prefix     forwarded, bridged                       -
+//	host       forwarded, bridged                       -
+//	mark       forwarded, bridged                       packets of containers
+//	cgroup, unit, user                                  packets of containers
+func blindSpots(s policy.Scope, on func() surroundings) (all []module.BlindSpot) {
+	t := treatmentOf(s)
+	if t == nil || selector.IsLoopback(s.Selector) {
+		return nil
+	}
+	add := func(name, format string, args ...any) {
+		all = append(all, module.BlindSpot{Name: name, Text: fmt.Sprintf(format, args...)})
+	}
+	var policed []string
+	for _, d := range direction.Both {
+		if counted(s, d) {
+			policed = append(policed, d.String())
+		}
+	}
+	which := strings.Join(policed, " and ")
+	remedy := "add mode: shape to limit them"
+	if len(policed) > 0 {
+		switch s.Selector.Kind {
+		case kindInterface:
+			add(forwardedTraffic, "%s polices local sockets that use %s; forwarded and bridged packets are not limited: %s", which, s.Selector.Text, remedy)
+			if masters := on().masters; masters != nil {
+				for _, master := range masters(s.Selector.Text) {
+					add(upperDevices, "packets that local sockets send through %s, above %s, are not limited: limit %s, or %s", master, s.Selector.Text, master, remedy)
+				}
+			}
+		case kindNetns:
+			add(nestedNamespaces, "%s polices sockets of the network namespace; packets that it forwards for namespaces behind it are not limited: %s", which, remedy)
+		case "prefix", "host", "mark":
+			if !on().forwards {
+				break
+			}
+			if s.Selector.Kind == "mark" || !counted(s, Egress) {
+				remedy = "limit an interface with mode: shape"
+			}
+			add(forwardedTraffic, "%s polices local sockets, and this host forwards; forwarded and bridged packets are not limited: %s", which, remedy)
+		}
+	}
+	if shaped(s, Egress) && slices.Contains([]string{"cgroup", "unit", "user", "mark"}, s.Selector.Kind) && on().forwards {
+		add(forwardedTraffic, "this host forwards, and forwarded packets of containers with a network namespace of their own match no %s: they are not limited; limit their network namespace (netns), interface or prefix", s.Selector.Kind)
+	}
+	return all
+}
+
+// unseen warns of the blind spots of a policy on this host.
+func unseen(p *policy.Policy, on func() surroundings) (warnings []string) {
+	for _, s := range p.Scopes {
+		for _, b := range blindSpots(onThisHost(s), on) {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s", p.At(s.Name, s.Selector.Kind), s.Name, b.Text))
+		}
+	}
+	return warnings
+}
