@@ -204,6 +204,40 @@ func TestShapingPacesNoSocketBesidePolicing(t *testing.T) {
 	}())
 }
 
+// A policed interface limits connections with a route that moves to it, and frees those with a
+// route that leaves it.
+func TestPolicedConnectionsFollowTheirRoute(t *testing.T) {
+	d := newShapedHost(t)
+	d.second()
+	d.apply("  a: {interface: eth1, egress: 10Mbit}\n")
+	charged := func() (n uint64) {
+		d.do(func() error {
+			report, err := d.plane.Report(d.have)
+			for i, c := range (Module{}).Columns().Rows {
+				if err == nil && c.Name == "packets" {
+					n = report.Rows[0].Values[i].Count
+				}
+			}
+			return err
+		})
+		return n
+	}
+	exchange := d.talk(0)
+	if got := exchange(); got != unpaced || charged() != 0 {
+		t.Errorf("by another device the connection is paced at %d, %d packets charged", got, charged())
+	}
+	d.route("add")
+	testutil.Eventually(t, time.Minute, "the connection is charged", func() bool { exchange(); return charged() > 0 })
+	testutil.Eventually(t, time.Minute, "the connection is paced", func() bool { return exchange() != unpaced })
+	d.route("del")
+	testutil.Eventually(t, time.Minute, "its own pace", func() bool { return exchange() == unpaced })
+	before := charged()
+	exchange()
+	if got := charged(); got != before {
+		t.Errorf("%d packets by another device are charged", got-before)
+	}
+}
+
 // second adds another pair of devices.
 func (d *shapedHost) second() {
 	d.t.Helper()

@@ -171,7 +171,8 @@ type limitSocketState struct {
 	Mark       uint32
 	Stream     uint32
 	_          [4]byte
-	List       uint64
+	List       [2]uint64
+	Device     [2]uint32
 	Last       struct {
 		_     structs.HostLayout
 		List  uint64

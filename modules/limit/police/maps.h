@@ -47,7 +47,8 @@ struct socket_state {
 	__u32 number;               /* number of lookups; invalidates cached results of earlier ones */
 	__u32 mark;                 /* SO_MARK at the lookup */
 	__u32 stream;               /* all its packets have the same remote */
-	__u64 list;                 /* packed scopes of a stream */
+	__u64 list[2];              /* packed scopes of a stream, by direction */
+	__u32 device[2];            /* interface index for which they are valid: routes move */
 	struct flow_cache last;
 	struct paced paced;
 	struct clamped_window held;

@@ -119,7 +119,7 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	struct socket_state *known = 0;
 	struct quota *quota = 0;
 	__u64 first = 0; /* 64 bits: the verifier does not track a second variable in the other half of the stack slot */
-	__u32 dropped = 0, dropped_before = 0, renewal = direction, parsed = 0;
+	__u32 dropped = 0, dropped_before = 0, renewal = direction, parsed = 0, moved = 0;
 	int action = NOTHING;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
@@ -129,15 +129,19 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	__u64 where = cache_key(settings->generation, skb->ifindex), list = 0;
 
-	if (!known || known->generation != settings->generation || !needs_no_headers(&p, known)) {
+	if (known)
+		moved = has_moved(skb, settings, known, direction);
+	if (!known || known->generation != settings->generation || moved || !needs_no_headers(&p, known)) {
 		parse(skb, &p, direction);
 		parsed = 1;
 		if (known && sk && known->generation != settings->generation && !is_current(skb, settings, known))
 			lookup_scopes(skb, &p, is_stream(sk, &p), settings, known);
+		else if (known && moved)
+			lookup_moved(skb, &p, settings, known, direction);
 	}
 	if (known && known->loopback != (skb->ifindex == LOOPBACK))
 		known->loopback = skb->ifindex == LOOPBACK;
-	list = known && known->stream ? known->list : lookup_flow_scopes(skb, &p, settings, known);
+	list = known && known->stream ? known->list[direction & 1] : lookup_flow_scopes(skb, &p, settings, known);
 	if (!count_of(list))
 		return 1;
 	count_overflow(list);

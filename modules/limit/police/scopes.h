@@ -124,13 +124,45 @@ static __always_inline void lookup_scopes(struct __sk_buff *skb, const struct pa
 	match_own(skb, settings->kinds, &known->scopes);
 	if (stream)
 		lookup_path_scopes(skb, p, settings, &known->scopes);
-	known->list = pack(&known->scopes);
+	known->list[LIMIT_EGRESS] = known->list[LIMIT_INGRESS] = pack(&known->scopes);
+	known->device[LIMIT_EGRESS] = known->device[LIMIT_INGRESS] = skb->ifindex;
 	known->stream = stream;
 	known->pace_version = 0;
 	known->number++;
 	known->mark = match_mark(skb);
 	/* If marks have scopes, every packet must pass is_current(). */
 	known->generation = settings->kinds & MATCH_MARKS ? ~settings->generation : settings->generation;
+}
+
+/*
+ * Reports whether a stream uses another device than at its lookup: its route has moved, it was
+ * bound to a device, or its directions use different devices.
+ */
+static __always_inline __u32 has_moved(struct __sk_buff *skb, const struct limit_settings *settings, const struct socket_state *known,
+				       __u32 direction)
+{
+	return settings->kinds & MATCH_INTERFACES && known->stream && known->device[direction & 1] != skb->ifindex;
+}
+
+/*
+ * Looks up the scopes of one direction of a stream that has moved. A global function, verified
+ * once.
+ */
+__attribute__((noinline)) int lookup_moved(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
+					   struct socket_state *known, __u32 direction)
+{
+	struct match_scopes found = {};
+
+	if (!p || !settings || !known)
+		return 0;
+	match_own(skb, settings->kinds, &found);
+	lookup_path_scopes(skb, p, settings, &found);
+	known->list[direction & 1] = pack(&found);
+	known->device[direction & 1] = skb->ifindex;
+	known->pace_version = 0;
+	if (direction == LIMIT_EGRESS) /* pacing follows the sent packets */
+		known->scopes = found;
+	return 0;
 }
 
 /*

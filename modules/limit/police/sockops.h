@@ -87,7 +87,8 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	/* A reconnected socket may have other scopes. */
 	if (op == BPF_SOCK_OPS_TCP_CONNECT_CB)
 		known->generation = 0;
-	if (!known->generation || !known->scopes.count)
+	/* A socket with a route outside of all scopes gets its own pace and window back. */
+	if (!known->generation || !(known->scopes.count || known->paced.rate || known->paced.cwnd || known->held.octets))
 		return 1;
 	if (op == BPF_SOCK_OPS_HDR_OPT_LEN_CB) {
 		if (settings->ingress || known->held.octets)
@@ -106,6 +107,8 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	known->pace_version = allowed.rate < allowed.upper ? 0 : now;
 	pace(ops, &known->paced, allowed.rate);
 	bound_cwnd(ops, &known->paced, allowed.rate, ops->srtt_us >> 3, allowed.ahead_ns);
+	if (!known->scopes.count)
+		known->paced = (struct paced){};
 	return 1;
 }
 
