@@ -19,6 +19,7 @@ import (
 	"weir/core/policy"
 	"weir/internal/fault"
 	"weir/internal/systemd"
+	"weir/kernel/rtnl"
 )
 
 // Service keeps a policy active: it follows the file, cgroups and devices. The limits outlive it.
@@ -74,15 +75,19 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	files, cgroups, err := s.begin()
+	devices, err := rtnl.WatchDevices(nil) // before the apply, which causes events
 	if err != nil {
 		return errors.Join(err, closeAll(listeners))
+	}
+	files, cgroups, err := s.begin()
+	if err != nil {
+		return errors.Join(err, closeAll(listeners), devices.Close())
 	}
 	if manager, is := s.Engine.Manager.(*systemd.Manager); is {
 		manager.Patience = serviceManagerWait
 	}
 	if err := s.lease.Announce(); err != nil {
-		return errors.Join(err, closeAll(listeners), files.close(), cgroups.close())
+		return errors.Join(err, closeAll(listeners), files.close(), cgroups.close(), devices.Close())
 	}
 	work, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
@@ -90,9 +95,10 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	work.Go(files.run)
 	work.Go(cgroups.run)
+	work.Go(devices.Run)
 	work.Go(func() error {
-		err := s.follow(ctx, files, cgroups)
-		return errors.Join(err, files.close(), cgroups.close())
+		err := s.follow(ctx, files, cgroups, devices.Changed)
+		return errors.Join(err, files.close(), cgroups.close(), devices.Close())
 	})
 	err = work.Wait()
 	s.Log.Info("stopped; the limits stay active", "end_them_with", "weir release")
@@ -134,7 +140,7 @@ func (s *Service) isPolicy(name string) bool {
 }
 
 // follow handles all events in sequence.
-func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
+func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <-chan struct{}) error {
 	if s.Look <= 0 {
 		s.Look = lookEvery
 	}
@@ -166,6 +172,8 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 			s.look(cgroups, true)
 			s.tell("READY=1")
 		case <-cgroups.changed:
+			s.look(cgroups, false)
+		case <-devices:
 			s.look(cgroups, false)
 		case <-s.nudged:
 			s.look(cgroups, false)

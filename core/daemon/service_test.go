@@ -281,7 +281,7 @@ func followPart(in io.Reader, _ io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&f); err != nil {
 		return err
 	}
-	s := &Service{Engine: engineAt(f.State, f.Pins, f.Root), Policy: f.Policy, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	s := &Service{Engine: engineAt(f.State, f.Pins, f.Root), Policy: f.Policy, Look: time.Hour, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	return s.Run(context.Background())
 }
 

@@ -19,6 +19,7 @@ type document struct {
 	Applied time.Time                  `json:"applied"`
 	Release bool                       `json:"release,omitempty"`
 	Scopes  []documentScope            `json:"scopes"`
+	Devices map[string]deviceID        `json:"devices,omitempty"` // by name in the policy
 	Modules map[string]*documentModule `json:"modules,omitempty"`
 }
 
@@ -43,7 +44,7 @@ type documentItem struct {
 }
 
 func documentOf(s *state) (*document, error) {
-	doc := &document{Format: s.Format, Applied: s.Applied, Release: s.Release, Scopes: []documentScope{}, Modules: map[string]*documentModule{}}
+	doc := &document{Format: s.Format, Applied: s.Applied, Release: s.Release, Devices: s.names.ids, Scopes: []documentScope{}, Modules: map[string]*documentModule{}}
 	part := func(name string) *documentModule {
 		if doc.Modules[name] == nil {
 			doc.Modules[name] = &documentModule{Scopes: map[string]json.RawMessage{}}
@@ -71,8 +72,8 @@ func documentOf(s *state) (*document, error) {
 }
 
 // state decodes a document with the treatments of its modules.
-func (d *document) state(modules []module.Module) (*state, error) {
-	s := &state{Format: d.Format, Applied: d.Applied, Release: d.Release}
+func (d *document) state(modules []module.Module) (s *state, err error) {
+	s = &state{Format: d.Format, Applied: d.Applied, Release: d.Release}
 	at := map[string]int{}
 	for i, scope := range d.Scopes {
 		at[scope.Name] = i
@@ -108,5 +109,6 @@ func (d *document) state(modules []module.Module) (*state, error) {
 			return nil, fmt.Errorf("it contains the module %s, which this build lacks", name)
 		}
 	}
-	return s, nil
+	s.names, err = lookUpDevices(namesIn(s.scopes(), s.Host), d.Devices)
+	return s, err
 }

@@ -60,7 +60,15 @@ func (e *Engine) Plane(r module.Module) module.Plane { return r.Plane(e.host(r))
 
 // Lookup returns a view of this host for one resync.
 func (e *Engine) Lookup() *selector.Host {
-	return &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager}
+	have, err := e.store().read(current)
+	if err != nil {
+		have = &state{} // other calls return the error
+	}
+	return e.lookup(have.names)
+}
+
+func (e *Engine) lookup(names deviceNames) *selector.Host {
+	return &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager, Device: names.resolve}
 }
 
 // Plan returns the outcome of a future Apply. It changes nothing and does not complete an
@@ -104,7 +112,12 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 	}
 	free := 0
 	next := &state{Format: formatState, Applied: time.Now().UTC(), Host: host}
-	look := e.Lookup()
+	names, err := lookUpDevices(namesIn(scopes, host), have.names.ids)
+	if err != nil {
+		return nil, err
+	}
+	next.names = names
+	look := e.lookup(names)
 	for _, scope := range scopes {
 		bound, err := look.Bind(scope.Selector)
 		if err != nil {

@@ -5,6 +5,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"weir/core/module"
 	"weir/core/policy"
@@ -14,12 +15,30 @@ import (
 // lint returns warnings of probable mistakes in a policy on this host.
 func (e *Engine) lint(p *policy.Policy, out Outcome) []string {
 	warnings := shared(p, out.held)
+	p = e.withDeviceNames(p)
 	for _, r := range e.Modules {
 		if doubter, lint := r.(module.Linter); lint {
 			warnings = append(warnings, doubter.Lint(p)...)
 		}
 	}
 	return append(warnings, e.misspelt(p, out)...)
+}
+
+// withDeviceNames returns a copy of a policy with the kernel's names of devices in items of the
+// host.
+func (e *Engine) withDeviceNames(p *policy.Policy) *policy.Policy {
+	names, err := lookUpDevices(namesIn(nil, p.Host), nil)
+	if err != nil || len(names.now) == 0 {
+		return p
+	}
+	resolved := *p
+	resolved.Host = slices.Clone(p.Host)
+	for i, item := range resolved.Host {
+		if namer, is := item.Treatment.(policy.DeviceNamer); is {
+			resolved.Host[i].Treatment = namer.WithDeviceNames(names.resolve)
+		}
+	}
+	return &resolved
 }
 
 // unsupported returns the *Unsupported in a tree of errors.

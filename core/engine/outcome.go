@@ -98,7 +98,7 @@ func (e *Engine) mechanism(h held) string {
 	}
 	var all []string
 	for _, r := range e.Modules {
-		if b, treated := h.of(r); treated {
+		if b, treated := h.of(r, deviceNames{}); treated {
 			all = append(all, r.Mechanism(b))
 		}
 	}

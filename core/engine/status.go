@@ -154,7 +154,7 @@ func valuesOf(columns []module.Column, values []module.Value) Values {
 
 // scopeStatus adds the state of each scope. A scope is attached if all its modules are.
 func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bool) error {
-	look := e.Lookup()
+	look := e.lookup(have.names)
 	for _, h := range have.Scopes {
 		now, err := look.Bind(h.Selector)
 		if err != nil {
@@ -182,7 +182,7 @@ func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bo
 // all its modules.
 func (e *Engine) rebound(h held, now selector.Binding) (bool, error) {
 	for _, r := range e.Modules {
-		if _, treats := h.of(r); !treats {
+		if _, treats := h.of(r, deviceNames{}); !treats {
 			continue
 		}
 		plane, rebinds := e.Plane(r).(module.Rebinder)

@@ -30,6 +30,7 @@ type state struct {
 	Release bool // in the journal: release everything
 	Scopes  []held
 	Host    []policy.Item
+	names   deviceNames
 }
 
 // held is an active scope: its number in the data planes and its resolved selector.
@@ -40,20 +41,26 @@ type held struct {
 }
 
 // of returns a module's part of a scope, and whether the module treats it.
-func (h held) of(r module.Module) (module.Bound, bool) {
+func (h held) of(r module.Module, names deviceNames) (module.Bound, bool) {
 	t, treats := h.Treatments[r.Name()]
+	if h.Selector.Kind == selector.Interface {
+		h.Selector.Text = names.resolve(h.Selector.Text)
+	}
 	return module.Bound{Scope: h.Scope, Index: h.Index, Binding: h.Bound, Treatment: t}, treats
 }
 
-// of returns a module's part of a state.
+// of returns a module's part of a state, with the kernel's names of devices.
 func (s *state) of(r module.Module) (part module.State) {
 	for _, h := range s.Scopes {
-		if b, treats := h.of(r); treats {
+		if b, treats := h.of(r, s.names); treats {
 			part.Scopes = append(part.Scopes, b)
 		}
 	}
 	for _, item := range s.Host {
 		if item.Module == r.Name() {
+			if namer, is := item.Treatment.(policy.DeviceNamer); is && len(s.names.now) > 0 {
+				item.Treatment = namer.WithDeviceNames(s.names.resolve)
+			}
 			part.Host = append(part.Host, item)
 		}
 	}

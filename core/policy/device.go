@@ -8,9 +8,18 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// IsDevice reports whether a name is valid for a network device (dev_valid_name in Linux).
+// DeviceNamer is a Treatment that names devices of this network namespace.
+type DeviceNamer interface {
+	DeviceNames() []string
+	// WithDeviceNames returns a copy with the kernel's names: the policy may use alternative names,
+	// and a device may have been renamed since the last apply.
+	WithDeviceNames(now func(name string) string) Treatment
+}
+
+// IsDevice reports whether a name is valid for a network device (dev_valid_name in Linux), or as an
+// alternative name.
 func IsDevice(name string) bool {
-	const maxLength = 15 // IFNAMSIZ - 1
+	const maxLength = 127 // ALTIFNAMSIZ - 1
 	return name != "" && len(name) <= maxLength && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r")
 }
 

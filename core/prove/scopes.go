@@ -45,7 +45,7 @@ func look(e *engine.Engine, status engine.Status) (*scopes, error) {
 			in.modules = append(in.modules, prover{r.Name(), p.Checks})
 		}
 	}
-	host := &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager}
+	host := e.Lookup()
 	for _, s := range status.Scopes {
 		in.all = append(in.all, s.Scope)
 		if _, own := selector.Of(s.Selector); !own {

@@ -12,12 +12,13 @@ import (
 	"weir/internal/nearest"
 	"weir/internal/units"
 	"weir/kernel/ethtool"
+	"weir/kernel/rtnl"
 )
 
 // device matches traffic by interface.
 var device = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "interface", Doc: "Device that the traffic passes, by name.", Sample: "",
+		Key: Interface, Doc: "Device that the traffic passes, by name.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if !policy.IsDevice(text) {
 				return "", "", fmt.Errorf("%q is not a device name", text)
@@ -25,8 +26,8 @@ var device = Kind{
 			return text, "interface " + text, nil
 		},
 	},
-	Bind: func(_ *Host, text string) (Binding, error) {
-		device, err := net.InterfaceByName(text)
+	Bind: func(h *Host, text string) (Binding, error) {
+		device, err := net.InterfaceByName(h.device(text))
 		if err != nil {
 			return Binding{Missing: noInterface(text)}, nil
 		}
@@ -43,14 +44,22 @@ var device = Kind{
 		}
 		return nearest.Of(text, names)
 	},
-	Inside: func(_ *Host, text string) (Inside, string, error) {
-		missing := ""
-		if _, err := net.InterfaceByName(text); err != nil {
+	Inside: func(h *Host, text string) (Inside, string, error) {
+		missing, name := "", h.device(text)
+		if _, err := net.InterfaceByName(name); err != nil {
 			missing = noInterface(text)
 		}
-		return Inside{Device: text, By: "the device"}, missing, nil
+		return Inside{Device: name, By: "the device"}, missing, nil
 	},
 	Speed: func(text string) (units.BitRate, string) { return linkSpeed(text), text + " carries" },
+}
+
+// device returns the kernel's name of a device.
+func (h *Host) device(name string) string {
+	if h.Device == nil {
+		return name
+	}
+	return h.Device(name)
 }
 
 // IsLoopback reports whether a selector matches only the loopback device or its addresses.
@@ -64,6 +73,19 @@ func noInterface(name string) string { return "there is no interface " + name }
 // linkSpeed returns the speed of a device; 0 if unknown.
 func linkSpeed(device string) units.BitRate {
 	speed, err := ethtool.Speed(nil, device)
+	if err == nil {
+		return speed
+	}
+	conn, err := rtnl.Open(nil) // ethtool's requests have no space for long alternative names
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	d, err := conn.Device(device)
+	if err != nil {
+		return 0
+	}
+	speed, err = ethtool.Speed(nil, d.Name)
 	if err != nil {
 		return 0
 	}

@@ -41,6 +41,9 @@ type Binding struct {
 	Missing string `json:"missing,omitempty"`
 }
 
+// Interface is the key of the kind that matches by device.
+const Interface = "interface"
+
 // Inside holds the requirements for traffic of a process to match. The zero value has none.
 type Inside struct {
 	Everything bool
@@ -81,6 +84,8 @@ type Host struct {
 	CgroupRoot string
 	// Manager resolves units; nil without a service manager.
 	Manager Manager
+	// Device returns the kernel's name of a device named in the policy; nil for the same name.
+	Device  func(name string) string
 	answers map[string]string   // the manager's, by unit
 	silent  bool                // the manager does not answer
 	units   map[string][]string // unit to paths of its cgroups; nil before the walk

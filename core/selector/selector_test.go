@@ -53,7 +53,7 @@ func TestWhatIsMeantIsWrittenInOneForm(t *testing.T) {
 func TestWhatStandsForNothingIsRefused(t *testing.T) {
 	for kind, texts := range map[string][]string{
 		"cgroup": {"/", "..", "/a/..", "/a/../b"}, "unit": {"x", "a/b.service", "a b.service"}, "user": {"-1", "root", "4294967295"},
-		"interface": {"", "sixteen-letters-", "a/b", "a b", "eth0:1", "..", "a\tb"}, "prefix": {"10.0.0.0", "x/8", "10.0.0.0/33"},
+		"interface": {"", strings.Repeat("x", 128), "a/b", "a b", "eth0:1", "..", "a\tb"}, "prefix": {"10.0.0.0", "x/8", "10.0.0.0/33"},
 		"netns": {"", "a/b", "..", "/run//netns/x"}, "mark": {"0", "010", "-1", "0x1ffffffff", "blue"},
 	} {
 		k, _ := Of(policy.Selector{Kind: kind})

@@ -49,11 +49,9 @@ func open(ns *netns.Namespace, dev string) (*tc.Conn, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, d := range all {
-		if d.Name == dev {
-			conn, err := tc.Open(ns)
-			return conn, d.Index, err
-		}
+	if d, there := rtnl.Named(all, dev); there {
+		conn, err := tc.Open(ns)
+		return conn, d.Index, err
 	}
 	return nil, 0, fault.Wrap(fmt.Errorf("find device %s: %w", dev, ErrGone), fault.Usage,
 		"look with ip link; a device that has moved is in another namespace")

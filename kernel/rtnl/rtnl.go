@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -27,7 +28,8 @@ type Conn struct {
 // Device is a network device as the kernel reports it.
 type Device struct {
 	Name    string
-	Kind    string // as in ip link, such as veth or ifb; "device" if the kernel reports none
+	Other   []string // alternative names (ip link property)
+	Kind    string   // as in ip link, such as veth or ifb; "device" if the kernel reports none
 	Index   int
 	MAC     net.HardwareAddr // empty for devices without a link layer
 	MTU     int              // bytes of the network-layer packet
@@ -114,6 +116,18 @@ func (c *Conn) Device(dev string) (Device, error) {
 	return describe(link), nil
 }
 
+// Named returns the device with a name: the kernel's, or an alternative one.
+func Named(all []Device, name string) (Device, bool) {
+	i := slices.IndexFunc(all, func(d Device) bool { return d.Name == name })
+	if i < 0 {
+		i = slices.IndexFunc(all, func(d Device) bool { return slices.Contains(d.Other, name) })
+	}
+	if i < 0 {
+		return Device{}, false
+	}
+	return all[i], true
+}
+
 // Devices returns all devices of the namespace by index.
 func (c *Conn) Devices() ([]Device, error) {
 	links, err := dump(c.handle.LinkList)
@@ -130,7 +144,7 @@ func (c *Conn) Devices() ([]Device, error) {
 func describe(link netlink.Link) Device {
 	attrs := link.Attrs()
 	device := Device{
-		Name: attrs.Name, Kind: link.Type(), Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU, Master: attrs.MasterIndex,
+		Name: attrs.Name, Other: attrs.AltNames, Kind: link.Type(), Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU, Master: attrs.MasterIndex,
 		Up:      attrs.RawFlags&unix.IFF_UP != 0,
 		Running: attrs.RawFlags&unix.IFF_RUNNING != 0,
 		Queues:  attrs.NumRxQueues,

@@ -154,3 +154,18 @@ func names(d *policy.Draft, key string, all []yamlfile.Text) (list []string) {
 	}
 	return list
 }
+
+// DeviceNames returns the devices of From and To.
+func (t *Treatment) DeviceNames() []string { return slices.Concat(t.From, t.To) }
+
+// WithDeviceNames returns a copy with the kernel's names of the devices.
+func (t *Treatment) WithDeviceNames(now func(string) string) policy.Treatment {
+	renamed := *t
+	renamed.From, renamed.To = slices.Clone(t.From), slices.Clone(t.To)
+	for _, list := range [][]string{renamed.From, renamed.To} {
+		for i := range list {
+			list[i] = now(list[i])
+		}
+	}
+	return &renamed
+}

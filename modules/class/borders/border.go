@@ -91,3 +91,13 @@ func (t *Treatment) translations() (both [2][64]uint8) {
 	}
 	return both
 }
+
+// DeviceNames returns the device.
+func (t *Treatment) DeviceNames() []string { return []string{t.Device} }
+
+// WithDeviceNames returns a copy with the kernel's name of the device.
+func (t *Treatment) WithDeviceNames(now func(string) string) policy.Treatment {
+	renamed := *t
+	renamed.Device = now(t.Device)
+	return &renamed
+}

@@ -5,8 +5,9 @@ package links
 import (
 	"slices"
 	"time"
-	"weir/internal/dscp"
 
+	"weir/core/policy"
+	"weir/internal/dscp"
 	"weir/internal/units"
 )
 
@@ -139,4 +140,14 @@ func (t *Treatment) ceiling(c Class) units.BitRate {
 		return t.Rate
 	}
 	return c.Ceiling
+}
+
+// DeviceNames returns the device.
+func (t *Treatment) DeviceNames() []string { return []string{t.Device} }
+
+// WithDeviceNames returns a copy with the kernel's name of the device.
+func (t *Treatment) WithDeviceNames(now func(string) string) policy.Treatment {
+	renamed := *t
+	renamed.Device = now(t.Device)
+	return &renamed
 }

@@ -162,9 +162,16 @@ func (p *hostPlane) sweep(want module.State, known map[string]rtnl.Device) error
 		return err
 	}
 	links := treatments(want)
+	now := map[int]string{}
+	for name, d := range known {
+		now[d.Index] = name
+	}
 	return p.formers().Sweep(func(_ string, f device.Record) bool {
-		d, there := known[f.Device]
-		return links[f.Device] != nil && (!there || d.Index == f.Index && f.Here())
+		if name, there := now[f.Index]; there && f.Here() {
+			return links[name] != nil // also if the device was renamed
+		}
+		_, replaced := known[f.Device]
+		return links[f.Device] != nil && !replaced
 	}, p.restore)
 }
 

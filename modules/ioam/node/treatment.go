@@ -257,3 +257,22 @@ func EncapsulationOf(s policy.Scope) *Encapsulation {
 func (e *Encapsulation) hopByHop() bool {
 	return slices.ContainsFunc(e.Options, func(o Option) bool { return o.Type != codec.EdgeToEdge })
 }
+
+// DeviceNames returns the interface of the declaration, if it has one.
+func (t *Treatment) DeviceNames() []string {
+	if t.Interface == nil {
+		return nil
+	}
+	return []string{t.Interface.Name}
+}
+
+// WithDeviceNames returns a copy with the kernel's name of the interface.
+func (t *Treatment) WithDeviceNames(now func(string) string) policy.Treatment {
+	if t.Interface == nil {
+		return t
+	}
+	renamed, at := *t, *t.Interface
+	at.Name = now(at.Name)
+	renamed.Interface = &at
+	return &renamed
+}

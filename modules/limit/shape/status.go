@@ -45,7 +45,11 @@ func (h Host) inPlace(l Shaper) (bool, error) {
 	if err != nil || r == nil || r.Nested != l.Nested {
 		return false, err
 	}
-	hooks := []place{{r.Taken.Device, device.Egress}}
+	at := l.Device // may have another name than in the record
+	if l.Direction == direction.Ingress {
+		at = r.Taken.Device // the ifb
+	}
+	hooks := []place{{at, device.Egress}}
 	if l.Direction == direction.Ingress {
 		hooks = append(hooks, place{l.Device, device.Ingress})
 	}
@@ -58,7 +62,7 @@ func (h Host) inPlace(l Shaper) (bool, error) {
 	if r.Nested {
 		return true, nil // the tree has another qdisc owner
 	}
-	tree, err := device.Snapshot(nil, r.Taken.Device)
+	tree, err := device.Snapshot(nil, at)
 	if errors.Is(err, device.ErrGone) {
 		return false, nil
 	}
