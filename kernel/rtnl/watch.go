@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -66,11 +67,15 @@ func (w *Watch) Run() error {
 	}
 }
 
+// spacing bounds the rate of values while many devices change: events wait in the socket meanwhile.
+const spacing = 50 * time.Millisecond
+
 func (w *Watch) report() {
 	select {
 	case w.Changed <- struct{}{}:
 	default:
 	}
+	time.Sleep(spacing)
 }
 
 // changes reports whether messages of the kernel describe a change.

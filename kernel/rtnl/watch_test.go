@@ -57,7 +57,7 @@ func settle(w *rtnl.Watch) {
 	for {
 		select {
 		case <-w.Changed:
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
 			return
 		}
 	}

@@ -106,7 +106,7 @@ func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 		}
 	}
 	if err := match.Rebind(p.folder(), a.objects.ScopeCgroups, want.Places()); err != nil && !errors.Is(err, ebpf.ErrNotSupported) {
-		notes = append(notes, "cgroups that are made again get their congestion control once somebody has looked: "+err.Error())
+		notes = append(notes, "recreated cgroups get their congestion control after the next resync of weir daemon, or the next apply: "+err.Error())
 	}
 	if err := letGo(p.host.Pins, needed); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 	}
 	err = match.Rebind(p.host.Pins, m.maps.ScopeCgroups, want.Places())
 	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) {
-		notes = append(notes, "cgroups that are made again have their class once somebody has looked: "+err.Error())
+		notes = append(notes, "recreated cgroups have their class after the next resync of weir daemon, or the next apply: "+err.Error())
 	}
 	if err := m.renew(nil, p.host.Devices); err != nil {
 		return nil, err

@@ -108,7 +108,7 @@ func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 	}
 	for _, item := range want.Host {
 		if t, ok := item.Treatment.(*Treatment); ok && waits[t.Device] != nil {
-			notes = append(notes, fmt.Sprintf("borders.%s: there is no such device: it is marked at once it is there and weir daemon has looked", t.Device))
+			notes = append(notes, fmt.Sprintf("borders.%s: there is no such device: weir daemon, or the next apply, marks it when it is there", t.Device))
 		}
 	}
 	return notes, device.Prune(p.host.Devices)

@@ -206,7 +206,7 @@ func (p *hostPlane) Yield(want module.State) error {
 func (p *hostPlane) put(t *Treatment, shared bool, known map[string]rtnl.Device, formers []device.Record) (notes []string, err error) {
 	d, there := known[t.Device]
 	if !there {
-		return []string{fmt.Sprintf("links.%s: the device is gone; it has its classes again once it is back and weir daemon has looked", t.Device)}, nil
+		return []string{fmt.Sprintf("links.%s: the device is gone; weir daemon, or the next apply, sets up its classes when it is back", t.Device)}, nil
 	}
 	f, err := p.acquire(d, formers)
 	if err != nil {
