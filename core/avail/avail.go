@@ -14,43 +14,43 @@ import (
 	"weir/record/stats"
 )
 
-// Format names the JSON document that a [Result] is written as.
+// Format is the name of the JSON document of a [Result].
 const Format = "weir-avail/1"
 
-// Options say what is measured.
+// Options configures a measurement.
 type Options struct {
 	Peer        station.Peer
 	DSCP        uint8
 	Repetitions int           // positive
-	Most        units.BitRate // that is tried, of the wire
-	Report      func(string)  // is told what was found so far; may be nil
+	Most        units.BitRate // highest tested rate on the wire
+	Report      func(string)  // receives progress messages; may be nil
 }
 
-// Result is what was found.
+// Result is the result of a measurement.
 type Result struct {
 	Format  string `json:"format"`
 	Peer    string `json:"peer"`
 	DSCP    uint8  `json:"dscp"`
 	Started string `json:"started"` // UTC, RFC 3339
-	// Available is over the repetitions, in bit/s of wire octets: an IP packet and 14 octets of
-	// Ethernet each. AtLeast says that a search ended at what was to be tried or at what this host
-	// can send.
+	// Available is over the repetitions, in bit/s on the wire: an IP packet and 14 bytes of
+	// Ethernet each. AtLeast is the reason why a search ended early: the highest tested rate, or
+	// the maximum that this host can send.
 	Available stats.Estimate `json:"available"`
 	AtLeast   string         `json:"at_least,omitempty"`
 	Samples   []Sample       `json:"samples"`
-	// Caused is what the measurement did.
+	// Caused is the effect of the measurement on other traffic.
 	Caused Disturbance `json:"caused"`
 }
 
-// Sample is one search: the highest rate that the path has carried, and the lowest that it has not,
-// 0 if it has carried all.
+// Sample is one search: the highest rate that the path carried, and the lowest that it did not
+// carry, 0 if it carried all.
 type Sample struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high,omitempty"`
 }
 
-// Of the small packets: how often a second, how many before the first train, and how much longer
-// they take where a train is too much.
+// Small packets: their number per second, their number before the first train, and the additional
+// delay at which a train is too fast.
 const (
 	probesPerSecond = 100
 	idleProbes      = 30
@@ -90,7 +90,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
-// measure searches so often.
+// measure runs the searches.
 func (r *Result) measure(ctx context.Context, o Options, p *real) error {
 	if err := p.idle(ctx); err != nil {
 		return err
@@ -125,16 +125,16 @@ type real struct {
 	trains  *station.Sender
 	echoes  func() []station.Echo
 	began   time.Time
-	base    time.Duration // round trip of small packets before the first train
+	base    time.Duration // round-trip time of small packets before the first train
 	windows []span        // of trains
 	octets  uint64        // of payload
-	queued  time.Duration // that a datagram has waited at most
+	queued  time.Duration // maximum queueing delay of a datagram
 }
 
-// span is a time of CLOCK_MONOTONIC.
+// span is an interval of CLOCK_MONOTONIC.
 type span struct{ from, to time.Duration }
 
-// idle waits until it is known how long small packets take.
+// idle waits until the round-trip time of small packets without load is known.
 func (p *real) idle(ctx context.Context) error {
 	for deadline := time.Now().Add(idleTime); ; {
 		back := trips(p.echoes(), nil)
@@ -151,8 +151,8 @@ func (p *real) idle(ctx context.Context) error {
 	}
 }
 
-// latest is how much longer than before the last small packet took that is back, or one that is not
-// has been under way by now.
+// latest returns the additional delay of the last returned small packet, or the age of an
+// outstanding one.
 func (p *real) latest() time.Duration {
 	now, err := station.Monotonic()
 	all := p.echoes()
@@ -167,7 +167,7 @@ func (p *real) latest() time.Duration {
 	return 0
 }
 
-// train sends one, and pauses until small packets take as long as before.
+// train sends one train, then pauses until small packets are as fast as before.
 func (p *real) train(ctx context.Context, rate float64, datagrams int) (t train, err error) {
 	from, err := station.Monotonic()
 	if err != nil {
@@ -206,7 +206,7 @@ func (p *real) train(ctx context.Context, rate float64, datagrams int) (t train,
 	return t, nil
 }
 
-// pause waits for so long, and then a second at most for the queue to be empty.
+// pause waits for least, then at most a second for the queue to drain.
 func (p *real) pause(ctx context.Context, least time.Duration) error {
 	if err := wait.For(ctx, min(least, time.Second)); err != nil {
 		return err

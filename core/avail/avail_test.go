@@ -33,7 +33,7 @@ func ip(t *testing.T, arguments string) {
 	}
 }
 
-// lab is two hosts with a router between them, whose device towards the second is the bottleneck.
+// lab is two hosts with a router between them; its device towards the far host is the bottleneck.
 type lab struct{ near, router, far *netns.Namespace }
 
 const nearAddress, farAddress = "10.7.0.2", "10.8.0.2"
@@ -57,7 +57,7 @@ func newLab(t *testing.T) lab {
 	return l
 }
 
-// respond has the far host answer whoever knows the token.
+// respond starts a responder on the far host.
 func (l lab) respond(t *testing.T) station.Peer {
 	t.Helper()
 	var server *station.Server
@@ -73,8 +73,8 @@ func (l lab) respond(t *testing.T) station.Peer {
 	return station.Peer{Control: at, Target: at, Token: "secret"}
 }
 
-// cross has unmarked datagrams come from another host, at a rate of the wire that its own device
-// shapes, until the test ends.
+// cross sends unmarked datagrams from a third host until the test ends. That host's device shapes
+// them to a rate on the wire.
 func (l lab) cross(t *testing.T, rate string) {
 	t.Helper()
 	from := testutil.Namespace(t, "cross")
@@ -95,7 +95,7 @@ func (l lab) cross(t *testing.T, rate string) {
 		out, err = net.Dial("udp4", farAddress+":9")
 		return err
 	}))
-	// It blocks while its socket has no room: what waits at the shaper is never less.
+	// A blocking socket keeps the queue of the shaper full.
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		for b := make([]byte, 958); ; {
@@ -107,7 +107,7 @@ func (l lab) cross(t *testing.T, rate string) {
 	t.Cleanup(func() { _, _ = out.Close(), sink.Close(); sending.Wait() })
 }
 
-// tc gives a device of a namespace what each line says.
+// tc runs a tc command in a namespace for each line.
 func tc(t *testing.T, ns *netns.Namespace, lines ...string) {
 	t.Helper()
 	for _, words := range lines {
@@ -133,8 +133,8 @@ var bottlenecks = map[string][]string{
 	},
 }
 
-// Of 20 Mbit/s that cross traffic takes 12 of, 8 are found, in a common queue and behind best
-// effort's; where the clock counts instructions, so that no processor is late.
+// Cross traffic takes 12 of 20 Mbit/s: the estimate is 8, in a common queue and behind best
+// effort's queue. The test needs a clock that counts instructions, so that no CPU is late.
 func TestWhatABottleneckHasLeftIsFound(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	for name, queue := range bottlenecks {
@@ -164,7 +164,7 @@ func (l lab) run(t *testing.T, o Options) (r *Result) {
 	return r
 }
 
-// A path that carries all that is tried is told as at least that, with what the trains caused, and
+// A path that carries every tested rate is reported as at least that, with the caused delay, and
 // the trains have their class.
 func TestWhatIsTriedIsTheMost(t *testing.T) {
 	l := newLab(t)
@@ -178,7 +178,7 @@ func TestWhatIsTriedIsTheMost(t *testing.T) {
 	}
 }
 
-// Whoever does not know the token learns nothing, and nothing is sent to them.
+// A client without the token gets no answer, and nothing is sent to it.
 func TestTheResponderAnswersWhoKnowsTheToken(t *testing.T) {
 	l := newLab(t)
 	peer := l.respond(t)

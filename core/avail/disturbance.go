@@ -9,18 +9,18 @@ import (
 	"weir/core/prove/station"
 )
 
-// Disturbance is what the measurement did to the path: round trips of small packets of best effort
-// between its trains and beside them.
+// Disturbance is the effect of the measurement on the path: round-trip times of small best-effort
+// packets between its trains and beside them.
 type Disturbance struct {
-	Octets uint64  `json:"octets"` // that were sent, of the wire
-	Load   float64 `json:"load"`   // of them, in bit/s over the whole time
+	Octets uint64  `json:"octets"` // sent, in bytes on the wire
+	Load   float64 `json:"load"`   // mean of sent data over the whole time, in bit/s
 	Idle   Trips   `json:"between_trains"`
 	Beside Trips   `json:"beside_trains"`
-	// Own is how much longer than the first a datagram of a train took at most.
+	// Own is the maximum additional delay of a datagram of a train over the first.
 	Own time.Duration `json:"own_queue_ns"`
 }
 
-// Trips are round trips of small packets.
+// Trips summarizes round-trip times of small packets.
 type Trips struct {
 	Sent int           `json:"sent"`
 	Lost int           `json:"lost"`
@@ -28,13 +28,13 @@ type Trips struct {
 	P99  time.Duration `json:"p99_ns"`
 }
 
-// AddedP50 and AddedP99 are how much longer round trips were beside trains.
+// AddedP50 returns the increase of the median round-trip time beside trains.
 func (d Disturbance) AddedP50() time.Duration { return d.Beside.P50 - d.Idle.P50 }
 
-// AddedP99 is of the 99th percentile.
+// AddedP99 returns the increase of the 99th percentile.
 func (d Disturbance) AddedP99() time.Duration { return d.Beside.P99 - d.Idle.P99 }
 
-// disturbance tells small packets beside trains from those between.
+// disturbance separates small packets beside trains from those between.
 func disturbance(all []station.Echo, windows []span) (d Disturbance) {
 	beside := func(e station.Echo) bool {
 		return slices.ContainsFunc(windows, func(w span) bool { return e.At >= w.from && e.At <= w.to })
@@ -54,7 +54,7 @@ func tripsOf(all []station.Echo, which func(station.Echo) bool) (t Trips) {
 	return t
 }
 
-// trips are the round trips of those that are back; which of nil is all.
+// trips returns the round-trip times of returned packets selected by which; nil selects all.
 func trips(all []station.Echo, which func(station.Echo) bool) (back []time.Duration) {
 	for _, e := range all {
 		if e.RTT > 0 && (which == nil || which(e)) {
@@ -65,7 +65,7 @@ func trips(all []station.Echo, which func(station.Echo) bool) (back []time.Durat
 	return back
 }
 
-// quantile is the value that so many of a hundred do not pass, of a sorted list; 0 of none.
+// quantile returns a percentile of a sorted list; 0 if it is empty.
 func quantile(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package avail estimates what a path has left for less than best effort, and measures what the
-// estimate itself does to best effort meanwhile.
+// Package avail estimates the spare capacity of a path for less than best effort, and measures the
+// effect of the estimate on best-effort traffic.
 //
-// Short trains of datagrams go at rates that rise from below. While the path carries a rate the
-// delays within a train stay as they are; above, the queue grows from datagram to datagram (self-
-// loading periodic streams, Jain and Dovrolis, 2002). Trains are marked, as LE if nothing else is
-// asked for; small unmarked packets that come back all the while tell what others feel, and end a
-// train at once that makes them wait.
+// It sends short trains of datagrams at increasing rates. While the path carries a rate, the delays
+// within a train are constant; above it, the queue grows from datagram to datagram (self-loading
+// periodic streams, Jain and Dovrolis, 2002). Trains are marked, as LE by default. Small unmarked
+// packets return all the while; when their delay rises, the train ends at once.
 //
-// What bites:
-//   - What is available is of the tightest queue that the class waits in: behind classes it is what
-//     best effort leaves, in a common queue what is free.
-//   - A shaper with a deep bucket carries a train at a rate that it does not carry for long.
-//   - Delays are of two clocks: only how they change is looked at.
+// Pitfalls:
+//
+//   - The available rate is that of the tightest queue of the class: behind queues for classes it
+//     is the remainder of best effort, in a common queue the unused rate.
+//   - A shaper with a deep bucket carries a train at a rate that it does not sustain.
+//   - Delays span two clocks: only their changes are used.
 package avail

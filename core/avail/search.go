@@ -12,19 +12,19 @@ import (
 	"weir/internal/fault"
 )
 
-// Of a search, in bit/s of payload and times.
+// Constants of a search: rates in bit/s of payload, and times.
 const (
 	firstRate = 1e6
 	leastRate = 20e3
-	rise      = 1.5 // from train to train while none is above
+	rise      = 1.5 // factor between trains below the rate
 	apart     = 1.08
 	trainTime = 30 * time.Millisecond
-	shortest  = 40   // datagrams of a train
-	longest   = 4000 // what a report holds, and no train needs more
-	votes     = 3    // trains of a rate; the majority decides
+	shortest  = 40   // datagrams in a train
+	longest   = 4000 // datagrams, the capacity of a report; no train needs more
+	votes     = 3    // trains per rate; the majority decides
 	halvings  = 8
-	// slow is the part of the rate that was asked for below which a train says that this host does
-	// not send as fast.
+	// slow is the share of the requested rate below which a train shows that this host sends no
+	// faster.
 	slow = .7
 )
 
@@ -33,14 +33,14 @@ type path interface {
 	train(ctx context.Context, rate float64, datagrams int) (train, error)
 }
 
-// bracket is what one search has found: the highest rate that the path has carried, and the lowest
-// that it has not; 0 where there is none.
+// bracket is the result of one search: the highest rate that the path carried, and the lowest that
+// it did not carry; 0 if there is none.
 type bracket struct {
 	low, high float64
 	slow      bool // this host sends no faster
 }
 
-// estimate is the middle.
+// estimate returns the middle of the bracket.
 func (b bracket) estimate() float64 {
 	if b.high == 0 {
 		return b.low
@@ -58,7 +58,7 @@ func search(ctx context.Context, p path, from, most float64) (b bracket, err err
 		}
 		switch {
 		case above && b.low == 0 && rate > leastRate:
-			b.high, rate = 0, max(rate/4, leastRate) // it began above
+			b.high, rate = 0, max(rate/4, leastRate) // the first rate was above it
 			continue
 		case above:
 			b.high = t
@@ -69,7 +69,7 @@ func search(ctx context.Context, p path, from, most float64) (b bracket, err err
 		if t >= slow*rate {
 			late = 0
 		}
-		b.slow = late > 1 // once may be chance
+		b.slow = late > 1 // a single late train may be chance
 		if b.slow || rate == most && !above {
 			return b, nil
 		}
@@ -101,8 +101,8 @@ func middle(b bracket) float64 {
 	return math.Sqrt(b.low * b.high)
 }
 
-// vote sends trains of a rate until a majority says whether the path carries it, and returns the
-// mean of what they were sent with.
+// vote sends trains of a rate until a majority decides whether the path carries it, and returns the
+// mean of their actual rates.
 func vote(ctx context.Context, p path, rate float64) (mean float64, above bool, err error) {
 	datagrams := int(rate * trainTime.Seconds() / (station.Payload * 8))
 	datagrams = min(max(datagrams, shortest), longest)
@@ -114,7 +114,7 @@ func vote(ctx context.Context, p path, rate float64) (mean float64, above bool, 
 			failed++
 			continue
 		}
-		if errors.Is(err, errDoubt) { // others wait each time
+		if errors.Is(err, errDoubt) { // other traffic delayed the small packets each time
 			t.above, err = true, nil
 		}
 		if err != nil {
@@ -130,9 +130,9 @@ func vote(ctx context.Context, p path, rate float64) (mean float64, above bool, 
 	return sum / float64(yes+no), yes > no, nil
 }
 
-// errDoubt says that small packets waited beside a train whose own datagrams did not: others, or a
-// host that was late, had them wait.
+// errDoubt reports delayed small packets beside a train without delay: other traffic, or a slow
+// host, delayed them.
 var errDoubt = errors.New("small packets waited and the train did not")
 
-// errNothing says that of a train nothing has arrived.
+// errNothing reports that nothing of a train arrived.
 var errNothing = fault.New(fault.Testbed, "let UDP to the responder's port pass", "of the trains nothing has arrived")

@@ -12,15 +12,15 @@ import (
 	"weir/kernel/testutil"
 )
 
-// fluid is a bottleneck of a capacity, first in, first out, beside cross traffic of a rate in
-// packets that come at random: what a train's datagrams wait is computed exactly.
+// fluid is a FIFO bottleneck with cross traffic in packets at random times. The delays of a train's
+// datagrams are computed exactly.
 type fluid struct {
 	random          *rand.Rand
 	capacity, cross float64 // bit/s
-	packet          float64 // bits of cross traffic's packets
-	slow            float64 // that this host sends no faster than; 0 is no bound
+	packet          float64 // bits per packet of cross traffic
+	slow            float64 // maximum rate of this host; 0 is no limit
 	trains          int
-	most            float64 // seconds that a datagram has waited
+	most            float64 // maximum delay in seconds
 }
 
 const bits = station.Payload * 8
@@ -42,7 +42,7 @@ func (f *fluid) train(_ context.Context, rate float64, datagrams int) (train, er
 		now = at
 		waited := work / f.capacity
 		f.most = max(f.most, waited)
-		jitter := 20e-6 * f.random.Float64() // of a host that is late
+		jitter := 20e-6 * f.random.Float64() // of a busy host
 		came = append(came, station.Arrival{Number: uint32(n), Sent: int64(at * 1e9), Came: int64((at + waited + jitter + .01) * 1e9)})
 	}
 	t, ok := judge(datagrams, came)
@@ -52,14 +52,14 @@ func (f *fluid) train(_ context.Context, rate float64, datagrams int) (train, er
 	return t, nil
 }
 
-// The search brackets what is free, whatever the capacity, and keeps the queue short.
+// The search brackets the unused rate of any capacity, and keeps the queue short.
 func TestTheSearchFindsWhatIsFree(t *testing.T) {
 	random := testutil.Rand(t)
 	for _, capacity := range []float64{2e6, 20e6, 100e6, 900e6} {
 		for _, share := range []float64{.01, .3, .6, .9} {
 			f := &fluid{random: random, capacity: capacity, cross: share * capacity, packet: 8 * 1000}
 			free, sum := capacity*(1-share), 0.
-			const searches = 15 // of 600 seeds none is outside then; of means of five 4 are
+			const searches = 15 // of 600 seeds, none fails with 15 searches; with 5 searches, 4 fail
 			for range searches {
 				b, err := search(t.Context(), f, firstRate, 10e9)
 				if err != nil {
@@ -76,7 +76,7 @@ func TestTheSearchFindsWhatIsFree(t *testing.T) {
 	}
 }
 
-// A host that sends no faster, and a bound of what is tried, are told.
+// The result reports a search that ended at the host's maximum rate or at the highest tested rate.
 func TestWhereASearchEndsIsTold(t *testing.T) {
 	random := testutil.Rand(t)
 	b, err := search(t.Context(), &fluid{random: random, capacity: 1e9, cross: 1e6, packet: 8000, slow: 50e6}, firstRate, 10e9)

@@ -10,16 +10,16 @@ import (
 	"weir/core/prove/station"
 )
 
-// train is what has become of one train.
+// train is the result of one train.
 type train struct {
-	rate   float64 // payload, bit/s, as it was sent
+	rate   float64 // actual rate of payload in bit/s
 	above  bool    // the path does not carry it
 	queued time.Duration
 }
 
-// Bounds of what says that delays grow: of a train's group medians the share that grows (pairwise
-// comparison test) and how far they get of all that they move (pairwise difference test), the
-// paper's.
+// Thresholds for growing delays: the share of increases between a train's group medians (pairwise
+// comparison test), and their net growth relative to the total variation (pairwise difference
+// test), from the paper.
 const (
 	growing     = .66
 	notGrowing  = .54
@@ -28,15 +28,15 @@ const (
 	leastGroups = 4
 )
 
-// leastGrowth is the part of a train's time that delays must grow by, so that noise of microseconds
-// is no trend, and mostLost the share of a train that may be lost.
+// leastGrowth is the minimum growth of delays relative to a train's duration, so that microseconds
+// of noise are no trend. mostLost is the maximum share of lost datagrams.
 const (
 	leastGrowth = .01
 	mostLost    = .05
-	leastSpread = .9 // of the rate at which it was sent, that it arrives with
+	leastSpread = .9 // of the sent rate on arrival
 )
 
-// judge looks at a train of which so many datagrams were sent; false where too little came.
+// judge evaluates the arrivals of a train; false if too few arrived.
 func judge(sent int, came []station.Arrival) (t train, ok bool) {
 	if len(came) < 2 {
 		return t, false
@@ -61,7 +61,7 @@ func judge(sent int, came []station.Arrival) (t train, ok bool) {
 	return t, true
 }
 
-// grows says whether delays have a trend upwards over a train that took so long.
+// grows reports whether delays have an upward trend over a train of this duration.
 func grows(delays []float64, took float64) bool {
 	medians := groups(delays)
 	if len(medians) < leastGroups {
@@ -82,12 +82,12 @@ func grows(delays []float64, took float64) bool {
 	return share > growing && way >= notFarther || way > farther && share >= notGrowing
 }
 
-// groups are the medians of about the square root of so many groups in turn.
+// groups returns the medians of consecutive groups, about the square root of the number of delays.
 func groups(delays []float64) (medians []float64) {
 	size := max(int(math.Sqrt(float64(len(delays)))), 1)
 	for group := range slices.Chunk(delays, size) {
 		if len(group) < size {
-			break // a small one says little
+			break // too small for a median
 		}
 		sorted := slices.Sorted(slices.Values(group))
 		medians = append(medians, sorted[len(sorted)/2])

@@ -12,7 +12,7 @@ import (
 	"weir/kernel/probe"
 )
 
-// Names of the capabilities that an experiment of the lab needs.
+// Names of the capabilities required by lab experiments.
 const (
 	labNetworks = "lab networks"
 	labLinks    = "lab links"
@@ -23,10 +23,10 @@ const emulator = "AF_XDP emulator"
 
 func inLab(name string) bool { return name == labNetworks || name == labLinks || name == labTraffic }
 
-// found is the features of a kernel by "group/name".
+// found maps "group/name" to the features of a kernel.
 type found map[string]Feature
 
-// capabilities concludes from features what each capability does here.
+// capabilities selects the mechanism of each capability from the features.
 func capabilities(features []Feature, congestionControls []string, modules []module.Capability) []Capability {
 	have := found{}
 	for _, feature := range features {
@@ -63,11 +63,10 @@ func capabilities(features []Feature, congestionControls []string, modules []mod
 	return list
 }
 
-// Described is a capability as a reference lists it, and how it is done where the kernel has
-// everything.
+// Described is a capability and its mechanism on a kernel with all features.
 type Described struct{ Name, Mechanism string }
 
-// Describe lists the capabilities of this build, and Groups the features that are tried.
+// Describe lists the capabilities of this build.
 func Describe(modules []module.Module) (all []Described) {
 	var features []Feature
 	for _, f := range probe.Features() {
@@ -79,7 +78,7 @@ func Describe(modules []module.Module) (all []Described) {
 	return all
 }
 
-// Groups are the groups of features that are tried, in the order of the report, and their names.
+// Groups returns the groups of probed features, in the order of the report, and their names.
 func Groups() (names []string, features map[string][]string) {
 	features = map[string][]string{}
 	for _, f := range probe.Features() {
@@ -91,7 +90,7 @@ func Groups() (names []string, features map[string][]string) {
 	return names, features
 }
 
-// room concludes what one of a room's capabilities does here.
+// module selects the mechanism of a module's capability.
 func (f found) module(c module.Capability) Capability {
 	var ways []way
 	for _, m := range c.Mechanisms {
@@ -107,20 +106,20 @@ func (f found) module(c module.Capability) Capability {
 	return out
 }
 
-// way is a mechanism and the features it needs.
+// way is a mechanism and its required features.
 type way struct {
 	mechanism string
 	features  []string
 }
 
-// needs describes a capability with a single way to do it.
+// needs returns a capability with a single mechanism.
 func (f found) needs(name, mechanism string, features ...string) Capability {
 	return f.first(name, way{mechanism, features})
 }
 
-// first chooses the first way whose features are all there; what better ways lack is listed as
-// missing. Without any way the capability is missing, or not permitted where rights alone stand
-// against the last way.
+// first selects the first mechanism with all its features, and lists the missing features of better
+// ones. Without any, the capability is missing, or not permitted if only privileges stand against
+// the last mechanism.
 func (f found) first(name string, ways ...way) Capability {
 	c := Capability{Name: name}
 	for _, w := range ways {
@@ -137,7 +136,7 @@ func (f found) first(name string, ways ...way) Capability {
 	return c
 }
 
-// lacks says which of the features are not there, and the first advice to get one.
+// lacks returns the missing features and the first advice to get one.
 func (f found) lacks(features []string) (state State, missing []string, try string) {
 	state = Available
 	for _, key := range features {
@@ -159,8 +158,8 @@ func (f found) lacks(features []string) (state State, missing []string, try stri
 	return state, missing, try
 }
 
-// links describes what carries frames between hosts: the same choice that the lab makes for links
-// which both can carry.
+// links selects the carrier of frames between hosts, as the lab does for links that several
+// carriers support.
 func (f found) links() Capability {
 	hook := []string{"hooks/tcx"}
 	if f["hooks/tcx"].State != Available {
@@ -196,7 +195,7 @@ func (f found) traffic(controls []string) Capability {
 	return c
 }
 
-// notes are what a reader must know first.
+// notes returns the notes at the top of a report.
 func notes(r Report) []string {
 	var list []string
 	have := found{}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor says which mechanism each capability of Weir uses on this machine, what is missing
-// and how to get it.
+// Package doctor reports the mechanism of each capability of Weir on this machine, missing
+// features, and how to get them.
 //
-// [Examine] tries every feature of the kernel; [capabilities] draws the conclusions and makes no
-// system call, so that tests can put any kernel before it. A feature that this process may not try
-// is "not permitted", never "missing".
+// [Examine] probes every kernel feature; [capabilities] selects mechanisms and makes no system
+// call, so that tests can use any kernel's features. A feature that this process may not probe is
+// "not permitted", never "missing".
 package doctor
 
 import (
@@ -24,7 +24,7 @@ import (
 // Format is the value of Report.Format: the version of the JSON document.
 const Format = "weir-doctor/1"
 
-// State says whether a feature or a capability can be used.
+// State is the state of a feature or a capability.
 type State string
 
 const (
@@ -34,61 +34,60 @@ const (
 	NotBuilt     State = "not built"     // this version of Weir has no code for it
 )
 
-// Report is the document that `weir doctor --format json` prints; docs/formats/doctor.md explains
-// it.
+// Report is the document of weir doctor --format json; docs/formats/doctor.md describes it.
 type Report struct {
 	Format             string         `json:"format"`
 	Machine            record.Machine `json:"machine"`
 	Clock              Clock          `json:"clock"`
 	Cgroups            Cgroups        `json:"cgroups"`
 	Privileges         Privileges     `json:"privileges"`
-	CongestionControls []string       `json:"congestion_controls"` // loaded ones, sorted
+	CongestionControls []string       `json:"congestion_controls"` // loaded, sorted
 	Capabilities       []Capability   `json:"capabilities"`
 	Features           []Feature      `json:"features"`
-	Notes              []string       `json:"notes"` // what the reader must know before all else
+	Notes              []string       `json:"notes"` // shown first
 }
 
-// Clock is where the machine's time comes from.
+// Clock describes the clock source of the machine.
 type Clock struct {
 	Source string `json:"source"`
-	TAI    int    `json:"tai_offset_s"` // 0 where nobody has told the kernel
+	TAI    int    `json:"tai_offset_s"` // 0 if the kernel's offset is not set
 }
 
-// Cgroups is how control groups are mounted.
+// Cgroups describes the cgroup mounts.
 type Cgroups struct {
 	Mode string `json:"mode"` // "v2", "hybrid", "v1", "none"
 	Path string `json:"path"` // of the v2 tree, "" without one
 }
 
-// Privileges are the rights of the process that asked.
+// Privileges lists the privileges of the process.
 type Privileges struct {
-	Capabilities  map[string]bool `json:"capabilities"` // those that Weir uses
+	Capabilities  map[string]bool `json:"capabilities"` // capabilities that Weir uses
 	SeccompFilter bool            `json:"seccomp_filter"`
 }
 
-// Capability is one thing that Weir does, and how it does it here.
+// Capability is an ability of Weir and its mechanism on this machine.
 type Capability struct {
 	Name      string   `json:"name"`
 	State     State    `json:"state"`
-	Mechanism string   `json:"mechanism"` // chosen here; where State is not built, what this kernel would use
-	Missing   []string `json:"missing"`   // what it lacks, or would use if it were there
-	Try       string   `json:"try"`       // a way out, "" where none is needed
+	Mechanism string   `json:"mechanism"` // the selected one; if State is NotBuilt, the one that this kernel supports
+	Missing   []string `json:"missing"`   // missing features of the mechanism, or of a better one
+	Try       string   `json:"try"`       // advice; "" if none is needed
 }
 
-// Feature is one feature of the kernel, tried.
+// Feature is one probed kernel feature.
 type Feature struct {
 	Group string `json:"group"`
 	Name  string `json:"name"`
 	State State  `json:"state"`
-	// Configured is the kernel's own word on its first option: "y", "m", "n", or "" where it does
-	// not say.
+	// Configured is the state of the feature's first kernel option: "y", "m", "n", or "" if
+	// unknown.
 	Configured string `json:"configured"`
 	Error      string `json:"error"`
 	Try        string `json:"try"`
 }
 
-// Examine tries every feature of the running kernel. It takes a fraction of a second and leaves
-// nothing behind. Rooms tell what they do themselves.
+// Examine probes every feature of the running kernel. It takes a fraction of a second and leaves
+// nothing behind. Modules list their own capabilities.
 func Examine(modules []module.Module) Report {
 	report := Report{
 		Format: Format, Machine: machine.Describe(), Notes: []string{}, CongestionControls: []string{},
@@ -107,7 +106,7 @@ func Examine(modules []module.Module) Report {
 	for _, feature := range probe.Features() {
 		report.Features = append(report.Features, examine(feature, config))
 	}
-	// Probes have loaded the modules of those that were asked for.
+	// Probes have loaded the kernel modules of the requested controls.
 	if names, err := probe.CongestionControls(); err == nil && names != nil {
 		report.CongestionControls = names
 	}
@@ -157,8 +156,8 @@ func examine(feature probe.Feature, config map[string]string) Feature {
 	return result
 }
 
-// LabError is nil where the lab can run. Otherwise its status is Testbed, or Permission where
-// rights alone are missing.
+// LabError returns nil if the lab can run. Otherwise its status is Testbed, or Permission if only
+// privileges are missing.
 func (r Report) LabError() error {
 	status, try := fault.OK, ""
 	var errs []error

@@ -15,7 +15,7 @@ import (
 	"weir/modules"
 )
 
-// kernel is the features of a made-up kernel: everything, but for what is listed.
+// kernel returns the features of a simulated kernel: all, except for the listed states.
 func kernel(states map[string]State) []Feature {
 	var list []Feature
 	for _, feature := range probe.Features() {
@@ -28,7 +28,7 @@ func kernel(states map[string]State) []Feature {
 	return list
 }
 
-// allNotPermitted is what a process without rights sees.
+// allNotPermitted is the result of a process without privileges.
 func allNotPermitted() map[string]State {
 	states := map[string]State{}
 	for _, feature := range probe.Features() {

@@ -15,14 +15,14 @@ import (
 	"weir/modules"
 )
 
-// release is major and minor number of a kernel, or of the least one.
+// release is the major and minor version of a kernel.
 type release [2]int
 
 func (r release) before(other release) bool {
 	return r[0] < other[0] || r[0] == other[0] && r[1] < other[1]
 }
 
-// leastKernels reads docs/kernels.md's table: capability to release.
+// leastKernels reads the table of docs/kernels.md: capability to release.
 func leastKernels(t *testing.T) map[string]release {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "kernels.md"))
@@ -52,8 +52,8 @@ func leastKernels(t *testing.T) map[string]release {
 	return least
 }
 
-// What docs/kernels.md promises holds on the kernels that people have: from the least one on a
-// capability is there as its best mechanism, and below it is not, or is by another.
+// docs/kernels.md holds on distribution kernels: from its minimum version on, a capability has its
+// best mechanism; below it, another one or none.
 func TestMinimumKernels(t *testing.T) {
 	testutil.NeedRoot(t)
 	least := leastKernels(t)
@@ -73,7 +73,7 @@ func TestMinimumKernels(t *testing.T) {
 		case c.State == NotBuilt:
 		case !listed:
 			t.Errorf("docs/kernels.md does not say what %s takes", c.Name)
-		case !stock: // others lack what they like
+		case !stock: // other kernels may lack any feature
 		case here.before(from) && c.State == Available && len(c.Missing) == 0:
 			t.Errorf("%s is there on %s, and docs/kernels.md says from %v on", c.Name, text, from)
 		case !here.before(from) && (c.State != Available || len(c.Missing) > 0):

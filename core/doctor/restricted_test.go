@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// examineAs gets the report of this binary's named child, started through a command that takes
-// rights away.
+// examineAs returns the report of this binary's named child, started through a command that drops
+// privileges.
 func examineAs(t *testing.T, name string, through ...string) Report {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -97,7 +97,7 @@ func TestWithoutCapabilitiesTheReportStaysHonest(t *testing.T) {
 
 func TestWithoutBPFTheReportSaysSo(t *testing.T) {
 	report := examineAs(t, "examine-filtered")
-	// netem would not help: it needs BPF too, to bring frames to it.
+	// netem does not help: the lab needs BPF to send frames to it.
 	if err := report.LabError(); fault.Of(err) != fault.Permission || !strings.Contains(fault.Advice(err), "seccomp") {
 		t.Errorf("%v, status %d, try %q", err, fault.Of(err), fault.Advice(err))
 	}

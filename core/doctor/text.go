@@ -11,7 +11,7 @@ import (
 	"weir/record"
 )
 
-// Tables are the report for a terminal: the machine, the capabilities, and the raw features.
+// Tables returns the report for a terminal: the machine, the capabilities, and the features.
 func (r Report) Tables() []record.Table {
 	return []record.Table{r.machineTable(), r.capabilityTable(), r.featureTable()}
 }
@@ -107,7 +107,7 @@ func (r Report) featureTable() record.Table {
 	return table
 }
 
-// What the kernel's configuration adds where a feature could not be tried.
+// Additions from the kernel's configuration if a feature could not be probed.
 const (
 	deniedWith    = "not permitted, kernel has it"
 	deniedWithout = "not permitted, kernel lacks it"

@@ -9,7 +9,7 @@ import (
 	"weir/core/selector"
 )
 
-// What a room has counted past its treatment is no promise kept.
+// Traffic that a module has counted as bypassed breaks the promise.
 func TestTrafficThatWentAroundIsAFailure(t *testing.T) {
 	for n, want := range map[uint64]State{0: Covered, 4: Escapes} {
 		b := judgeCounted(Bypass{Scope: anyScope, Why: "Packets of more scopes than one packet can be charged to."}, n)
@@ -19,7 +19,7 @@ func TestTrafficThatWentAroundIsAFailure(t *testing.T) {
 	}
 }
 
-// A scope that is charged at a device has what is forwarded, and what packet sockets send.
+// A scope that is charged at a device includes forwarded traffic and packet sockets.
 func TestNothingPassesByAScopeAtADevice(t *testing.T) {
 	at := charged{check: module.Check{Charged: module.Charge{AtDevice: true}}, inside: selector.Inside{Device: "lo"}}
 	if b, err := (&runner{}).forwarding(t.Context(), at); err != nil || b.State != NotApplicable {

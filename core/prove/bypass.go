@@ -19,7 +19,7 @@ import (
 // bypass is one possible bypass of a treatment.
 type bypass struct {
 	name string
-	how  string // it is tried, in words
+	how  string // description
 	try  func(*runner, context.Context, charged) (Bypass, error)
 }
 
@@ -88,7 +88,7 @@ func (r *runner) bypasses(ctx context.Context, chosen []engine.ScopeStatus) erro
 	return r.trials(ctx)
 }
 
-// found records the result of a bypass; only the end of ctx is an error.
+// found records the result of a bypass. It returns an error only if ctx has ended.
 func (r *runner) found(ctx context.Context, b Bypass, err error, scope, module, name string) error {
 	if err != nil {
 		if ctx.Err() != nil {
@@ -103,7 +103,7 @@ func (r *runner) found(ctx context.Context, b Bypass, err error, scope, module, 
 
 func notApplicable(why string) (Bypass, error) { return Bypass{State: NotApplicable, Why: why}, nil }
 
-// movedProcess opens a socket outside of the scope and then becomes part of it.
+// movedProcess opens a socket outside the scope and then moves its process into the scope.
 func (r *runner) movedProcess(ctx context.Context, s charged) (Bypass, error) {
 	in := s.inside
 	if in.Everything || in.Cgroup == "" && in.User == nil && in.Mark == 0 {
@@ -169,7 +169,7 @@ func (r *runner) loopback(ctx context.Context, s charged) (Bypass, error) {
 		return Bypass{}, err
 	}
 	if !s.inside.Remote.IsValid() {
-		at.peer = r.bed.peerAt(loopbackAddress) // in the prefix, the peer's own address is delivered over lo as well
+		at.peer = r.bed.peerAt(loopbackAddress) // the peer's own address in the prefix is also delivered over lo
 	}
 	at.ns = r.bed.peer
 	c, err := r.charge(ctx, s, at, nil)
@@ -183,7 +183,7 @@ func (r *runner) loopback(ctx context.Context, s charged) (Bypass, error) {
 	return b, nil
 }
 
-// anotherNamespace sends from a network namespace that is not the host's.
+// anotherNamespace sends from a network namespace other than the host's.
 func (r *runner) anotherNamespace(ctx context.Context, s charged) (Bypass, error) {
 	switch {
 	case s.inside.Device != "":
@@ -199,7 +199,7 @@ func (r *runner) anotherNamespace(ctx context.Context, s charged) (Bypass, error
 	return of(c, "cgroup hooks see the sockets of every network namespace"), err
 }
 
-// otherFamily sends by IPv6.
+// otherFamily sends over IPv6.
 func (r *runner) otherFamily(ctx context.Context, s charged) (Bypass, error) {
 	in := s.inside
 	switch {
@@ -238,8 +238,8 @@ func (r *runner) trials(ctx context.Context) error {
 	return nil
 }
 
-// trial attaches a data plane for a moment, to a cgroup of our own, while a connection is open. The
-// peer is in the same cgroup: its acknowledgements are charged as well.
+// trial attaches a data plane for a moment to its own cgroup while a connection is open. The peer
+// is in the same cgroup, so its acknowledgements are charged too.
 func (r *runner) trial(ctx context.Context, t module.Trial) (b Bypass, err error) {
 	f, long := gently(direction.Egress, t.Rate)
 	f.Congestion = r.o.Congestion

@@ -13,13 +13,13 @@ import (
 	"weir/internal/units"
 )
 
-// way identifies a calibration: all tests with the same path and direction.
+// way identifies a calibration: all tests with the same path and direction share it.
 type way struct {
 	path      module.Path
 	direction direction.Direction
 	near      bool
 	detour    bool
-	namespace string // from which a remote peer is reached, if not this one
+	namespace string // of the remote peer's client, if not this one
 }
 
 func (r *runner) wayOf(t Test) way {
@@ -83,14 +83,14 @@ func (r *runner) calibrate(ctx context.Context, w way, highest Test) (carried mo
 	switch {
 	case r.o.Peer != nil:
 		at.peer = *r.o.Peer
-		device, _ = deviceTo(at.peer.Target.Addr()) // without a device no interface scope is on the path
+		device, _ = deviceTo(at.peer.Target.Addr()) // without a device, no interface scope is on the path
 		if w.namespace != "" {
 			namespace = w.namespace
 		}
 	case w.near:
 		namespace = ""
 	case w.detour:
-		// The same way through a device that no scope is of.
+		// The same path through a device without a scope.
 		d, err := r.bed.through(r.bed.device)
 		if err != nil {
 			return carried, "", err

@@ -21,11 +21,11 @@ import (
 const (
 	gentlest = 20_000_000 // bit/s, maximum
 	gentle   = 0.4        // of the promise, maximum
-	leastSum = 20_000     // minimum bytes of a flow, so that its handshake does not matter
+	leastSum = 20_000     // bytes; a flow has more, so that its handshake does not matter
 	// chargedNot, chargedLow and chargedHigh bound the quotient.
 	chargedNot, chargedLow, chargedHigh = 0.2, 0.9, 1.1
-	// quiet is the part of a flow that other traffic of the scope may be; it is measured for
-	// quietTime before.
+	// quiet is the maximum share of a flow that other traffic of the scope may have; quietTime is
+	// the time of its measurement before.
 	quiet     = 0.05
 	quietTime = 200 * time.Millisecond
 )
@@ -59,8 +59,8 @@ func gently(d direction.Direction, below units.BitRate) (station.Flow, time.Dura
 		max(400*time.Millisecond, time.Duration(leastSum*8e9/float64(rate)))
 }
 
-// charge sends a flow on a route and says how often the scope was charged for each octet. Between
-// is called when the stations are connected and nothing has been sent; it may be nil.
+// charge sends a flow on a route and returns the charged bytes per received byte. It calls between,
+// if not nil, when the stations are connected and nothing has been sent.
 func (r *runner) charge(ctx context.Context, s charged, at route, between func(*station.Pair) error) (c charge, err error) {
 	f, long := gently(s.check.Direction, s.check.Promise)
 	ctx, cancel := context.WithTimeout(ctx, long+30*time.Second)
@@ -138,7 +138,7 @@ func judgeCharge(c charge) (State, string) {
 	return Covered, fmt.Sprintf("it is charged %.1f times", c.quotient)
 }
 
-// of is a bypass's state by a charge, with the mechanism in words.
+// of returns the state of a bypass for a charge, with the mechanism.
 func of(c charge, mechanism string) Bypass {
 	state, what := judgeCharge(c)
 	b := Bypass{State: state, Why: mechanism + ": " + what}

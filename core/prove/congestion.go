@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// congestion is what TCP flows to a peer of Weir's own use where nobody asks for something else. A
-// path of some microseconds is no path that BBR is made for (docs/known-issues.md), so it is a
-// loss-based one that every user may choose: CUBIC, or Reno where the host keeps CUBIC to root.
+// congestion returns the congestion control of TCP flows to Weir's own peer if the user names none.
+// BBR does not work on a path of some microseconds (docs/known-issues.md), so it is loss-based and
+// available to every user: CUBIC, or Reno if the host restricts CUBIC to root.
 func congestion() (string, error) {
 	const file = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 	allowed, err := os.ReadFile(file)

@@ -23,17 +23,19 @@ import (
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel detour detour.bpf.c
 
-// detour makes the peer reachable through a device of this namespace, whatever is behind it: a
-// route leads over the device to an address of a veth pair, and what is sent there turns off where
-// it would leave the stack for the link. What the peer answers is received by the device.
+// detour makes the peer reachable through a device of this namespace, connected or not.
+// A route leads over the device to an address of a veth pair. A program redirects the packets to
+// the pair before they leave the stack for the link, and the device receives the replies of the
+// peer.
 //
 //	socket --- route --- device, egress ---.
 //	socket ----------- device, ingress <-. |   programs of detour.bpf.c
 //	                                     veth --- peer
 //
-// After a crash the veth pair goes with the peer's namespace, and the programs with the process.
-// What stays on the device is found: the route by a protocol number of its own, with the process id
-// as its metric, and the neighbour by a link-layer address that holds the process id.
+// After a crash the veth pair ends with the peer's namespace, and the programs with the process.
+// The rest stays on the device until the next sweep, which recognises the route by its protocol
+// number, with the process id as metric, and the neighbour by a link-layer address that contains
+// the process id.
 type detour struct {
 	device  string // of the detour
 	veth    string // this namespace's end
@@ -104,8 +106,8 @@ func (t *testbed) pave(d *detour) error {
 	return nil
 }
 
-// detourOrder is after the modules' programs at egress, which are under test, and before foreign
-// ones, which must not see packets to the peer.
+// detourOrder is after the modules' egress programs, which are under test, and before foreign
+// programs, which must not process packets to the peer.
 const detourOrder hook.Order = 100
 
 // turn attaches the programs.
@@ -123,7 +125,7 @@ func (t *testbed) turn(here *rtnl.Conn, d *detour, device rtnl.Device) error {
 	if err != nil {
 		return err
 	}
-	// The peer asks nobody where the answers go: this namespace may be set not to tell.
+	// The peer sends no neighbour requests: this namespace may be configured not to answer them.
 	for _, a := range d.link.here[:t.families()] {
 		if err := peer.AddNeighbor(d.veth, a.Addr(), veth.MAC); err != nil {
 			return err
@@ -189,7 +191,7 @@ func routeTo(device string, peer netip.Addr) rtnl.Route {
 
 const (
 	ethernetAddress = 6    // bytes
-	routeProtocol   = 0x77 // not one of /etc/iproute2/rt_protos
+	routeProtocol   = 0x77 // unused in /etc/iproute2/rt_protos
 )
 
 // owner starts locally administered addresses that identify their process.
@@ -226,7 +228,7 @@ func sweepDetours() error {
 	if err != nil {
 		return err
 	}
-	for _, d := range devices { // programs that do not end with their process
+	for _, d := range devices { // programs outlive their process
 		if err := hook.Sweep(nil, d.Name); !errors.Is(err, hook.ErrGone) {
 			errs = append(errs, err)
 		}

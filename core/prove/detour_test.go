@@ -23,13 +23,12 @@ import (
 	"weir/kernel/testutil"
 )
 
-// device is a scope of an interface, in both directions.
+// device returns a scope of an interface, in both directions.
 func device(name string) string {
 	return name + ": {interface: " + name + ", egress: 20Mbit, ingress: 20Mbit}"
 }
 
-// uplink makes a veth pair from this namespace, the host of the test, to another one, the rest of
-// the world.
+// uplink creates a veth pair from this namespace, the host of the test, to another one.
 func uplink(t *testing.T, here *rtnl.Conn) {
 	t.Helper()
 	world := testutil.Namespace(t, "world")
@@ -43,8 +42,8 @@ func uplink(t *testing.T, here *rtnl.Conn) {
 	}
 }
 
-// onHost runs f in a namespace that stands for the host's, which must be left as f's own changes
-// have made it.
+// onHost runs f in a namespace that stands for the host's. Afterwards the namespace must be
+// unchanged except for f's own changes.
 func onHost(t *testing.T, f func(here *rtnl.Conn)) {
 	t.Helper()
 	if err := inNamespace(t, func() error {
@@ -70,7 +69,7 @@ func onHost(t *testing.T, f func(here *rtnl.Conn)) {
 	}
 }
 
-// proved applies the scopes and proves them, in this namespace.
+// proved applies the scopes and runs prove in this namespace.
 func proved(t *testing.T, e *engine.Engine, scopes ...string) *Result {
 	t.Helper()
 	apply(t, e, scopes...)
@@ -81,12 +80,12 @@ func proved(t *testing.T, e *engine.Engine, scopes ...string) *Result {
 	return result
 }
 
-// chargedOnce checks what every path was charged for what arrived, and returns how many paths have
-// been measured.
+// chargedOnce checks that every path was charged once for the received bytes, and returns the
+// number of measured paths.
 func chargedOnce(t *testing.T, r *Result) (paths int) {
 	t.Helper()
 	for _, row := range r.Rows {
-		// A machine that is too busy for the rate, or for a transfer in this time, says so.
+		// The result names a machine that is too busy for the rate, or for a transfer in this time.
 		busy := strings.Contains(row.Reason, "the path carries") || strings.Contains(row.Reason, "no transfer began")
 		if row.Verdict == CannotSay && busy {
 			t.Logf("%s %s: %s", row.Path, row.Direction, row.Reason)
@@ -104,7 +103,7 @@ func chargedOnce(t *testing.T, r *Result) (paths int) {
 	return paths
 }
 
-// Flows pass the interface's hooks in both directions, and nothing of them its link.
+// Flows pass the interface's hooks in both directions, and never its link.
 func TestInterfacesAreReachedByADetour(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "tcx", probe.DeviceHook())
@@ -125,13 +124,13 @@ func TestInterfacesAreReachedByADetour(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The host's own packets of neighbour discovery may pass.
+		// The host's own neighbour discovery may pass.
 		const most = 20_000
 		if sent := after.SentOctets - before.SentOctets; sent > most {
 			t.Errorf("%d octets went out to the link", sent)
 		}
 		for check, want := range map[string][]State{
-			"super-packets":             {Covered, Unknown}, // a flow may have none
+			"super-packets":             {Covered, Unknown}, // a flow may have no super-packets
 			"loopback":                  {NotApplicable},
 			"tunnel":                    {NotApplicable},
 			"sockets opened before":     {NotApplicable},
@@ -154,7 +153,7 @@ func TestInterfacesAreReachedByADetour(t *testing.T) {
 	})
 }
 
-// A device without a link layer takes packets that begin with IP.
+// On a device without a link layer, packets begin with IP.
 func TestADeviceWithoutLinkLayerIsReached(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "tcx", probe.DeviceHook())
@@ -211,7 +210,7 @@ func TestWhatKeepsFlowsFromAnInterfaceIsSaid(t *testing.T) {
 	})
 }
 
-// Half a detour carries flows to nobody: what is measured over it would be taken for a leak.
+// An incomplete detour delivers no flow: a measurement over it would look like a leak.
 func TestADetourThatFailedIsNotUsed(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "tcx", probe.TCX())
@@ -228,7 +227,7 @@ func TestADetourThatFailedIsNotUsed(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		// New devices take no address of IPv6: the pair is made and cannot be completed.
+		// New devices have no IPv6 address: the pair is created and cannot be completed.
 		const newDevices = "net/ipv6/conf/default/disable_ipv6"
 		for range 2 {
 			if err := sysctl.Set(nil, newDevices, "1"); err != nil {
@@ -255,13 +254,13 @@ func TestADetourThatFailedIsNotUsed(t *testing.T) {
 	})
 }
 
-// What a killed run has left on an interface goes, what a living one uses stays.
+// Sweep removes the remains of a killed run on an interface, and keeps those of a running one.
 func TestSweepRemovesDetoursOfTheDead(t *testing.T) {
 	testutil.NeedRoot(t)
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
 	onHost(t, func(here *rtnl.Conn) {
 		uplink(t, here)
-		// A process id above the kernel's largest belongs to no process.
+		// A process id above the kernel's maximum belongs to no process.
 		for number, pid := range []int{4194999, os.Getpid()} {
 			for i, a := range addresses(netip.AddrFrom4([4]byte{198, 18, byte(number), 0}), uint16(number)).there {
 				if i == 1 && IPv6() != nil {

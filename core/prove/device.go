@@ -16,7 +16,7 @@ const (
 	behindLoopback = "no peer of its own is behind lo"
 )
 
-// deviceTo names the device that this host reaches an address over.
+// deviceTo returns the name of the device by which this host reaches an address.
 func deviceTo(remote netip.Addr) (string, error) {
 	conn, err := rtnl.Open(nil)
 	if err != nil {
@@ -26,8 +26,8 @@ func deviceTo(remote netip.Addr) (string, error) {
 	return conn.DeviceTo(remote)
 }
 
-// barred returns why flows to the peer do not pass the interface of the test's scope, with advice;
-// "" if they do.
+// barred returns the reason, with advice, why flows to the peer bypass the interface of the test's
+// scope; "" if they pass it.
 func (o Options) barred(t *Test) (string, error) {
 	name := t.inside.Device
 	if o.Peer == nil {
@@ -51,7 +51,8 @@ func (o Options) withoutIPv6(in selector.Inside) bool {
 	return in.Device != "" && o.Peer == nil && ipv6Off(in.Device)
 }
 
-// closed returns why an own peer cannot be reached through a device, with advice; "" if it can.
+// closed returns the reason, with advice, why an own peer cannot be reached through a device; "" if
+// it can.
 func closed(name string) (string, error) {
 	conn, err := rtnl.Open(nil)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"weir/record/summary"
 )
 
-// Bundle is the result as evidence: every repetition a sample, every promise and bypass a verdict.
-// The caller adds version, command and machine to the manifest.
+// Bundle returns the result as evidence: a sample for every repetition, a verdict for every promise
+// and bypass. The caller adds version, command and machine to the manifest.
 func (r *Result) Bundle() record.Bundle {
 	b := record.Bundle{
 		Manifest: record.Manifest{Kind: "prove", Name: "prove", Started: r.Started, Finished: r.Finished, Seed: r.Seed, Stopped: r.Stopped,
@@ -50,7 +50,7 @@ func (r *Result) Bundle() record.Bundle {
 	return b
 }
 
-// partHeading heads the parts of a scope's rows.
+// partHeading returns the heading of the parts of a scope's rows.
 func (r Row) partHeading() string {
 	if r.heading == "" {
 		return "part"
@@ -66,7 +66,7 @@ func (r Row) labels() record.Labels {
 	return l
 }
 
-// samples are a row's repetitions.
+// samples returns the repetitions of a row.
 func (r Row) samples() (all []record.Sample) {
 	for _, s := range r.Samples {
 		add := func(subject, metric string, unit record.Unit, value float64) {

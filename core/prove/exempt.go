@@ -16,7 +16,7 @@ import (
 // inside and outside of a scope.
 const exemptWarm, exemptTime = 200 * time.Millisecond, 300 * time.Millisecond
 
-// exempt measures how fast exempt traffic is on a route inside of a scope and outside of all.
+// exempt measures the rate of exempt traffic on a route inside a scope and outside all scopes.
 func (r *runner) exempt(ctx context.Context, s charged, at route) (Bypass, error) {
 	f := station.Flow{Protocol: station.TCP, Connections: 1, Reverse: s.check.Direction == direction.Ingress, Congestion: r.o.Congestion}
 	elsewhere := r.outside(true, false)
@@ -32,8 +32,8 @@ func (r *runner) exempt(ctx context.Context, s charged, at route) (Bypass, error
 	return judgeExempt(s, speed[0], speed[1]), nil
 }
 
-// judgeExempt tells exempt traffic that is held to about the promise from one that is free; speeds
-// are in bit/s. Busy processors make either slower, but hardly to the promise.
+// judgeExempt distinguishes exempt traffic at about the promised rate from unlimited traffic; rates
+// are in bit/s. A busy CPU slows both, but hardly down to the promise.
 func judgeExempt(s charged, inside, outside float64) Bypass {
 	b := Bypass{State: NotApplicable, Why: s.check.Charged.Exempt}
 	if inside < 2*float64(s.check.Promise) && inside < outside/2 {

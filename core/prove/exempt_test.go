@@ -17,8 +17,8 @@ func TestExemptTrafficThatIsHeldBackIsTold(t *testing.T) {
 	}{
 		{21e6, 17e9, Slowed},
 		{16e9, 17e9, NotApplicable},
-		{2e9, 17e9, NotApplicable},  // of a busy machine
-		{18e6, 22e6, NotApplicable}, // of a machine that is no faster
+		{2e9, 17e9, NotApplicable},  // on a busy machine
+		{18e6, 22e6, NotApplicable}, // on a machine that is no faster
 	} {
 		b := judgeExempt(s, test.inside, test.outside)
 		if b.State != test.want || (test.want == Slowed) != strings.Contains(b.Why, "21 Mbit/s inside") {

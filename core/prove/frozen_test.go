@@ -17,7 +17,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// freeze stops a cgroup of the engine's for the time of the test.
+// freeze freezes a cgroup of the engine for the duration of the test.
 func freeze(t *testing.T, path string) {
 	t.Helper()
 	file := filepath.Join(path, "cgroup.freeze")
@@ -31,8 +31,8 @@ func freeze(t *testing.T, path string) {
 	testutil.Eventually(t, 5*time.Second, "the cgroup to freeze", cgroup.Cgroup{Path: path}.Frozen)
 }
 
-// A scope's owner who stops what is in his cgroup keeps nobody waiting: what cannot be told of his
-// scope is said, and the others are proved.
+// A user who freezes the cgroup of a scope does not block the proof: the result of the scope is
+// unknown, and the other scopes are tested.
 func TestAFrozenScopeKeepsNobodyWaiting(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
@@ -57,7 +57,7 @@ func TestAFrozenScopeKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// Who freezes his cgroup while a station is in it does not outlast the run that is told to end.
+// A station in a frozen cgroup ends with the run.
 func TestAStationThatIsFrozenEndsWithTheRun(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
@@ -90,8 +90,8 @@ func TestAStationThatIsFrozenEndsWithTheRun(t *testing.T) {
 	}
 }
 
-// What a killed run has left in a frozen cgroup goes with the next; a cgroup of the same name that
-// is somebody else's stays, and is no error.
+// Sweep removes the remains of a killed run in a frozen cgroup. A foreign cgroup of the same name
+// stays and is no error.
 func TestSweepEndsFrozenProcesses(t *testing.T) {
 	testutil.NeedRoot(t)
 	e := setup(t)

@@ -10,7 +10,7 @@ import (
 	"weir/record"
 )
 
-// inspects reports whether modules inspect their effects: not for a proof of a single scope.
+// inspects reports whether modules inspect their effects. A proof of a single scope skips that.
 func (o Options) inspects() (bool, error) {
 	if o.Scope != "" {
 		return false, nil

@@ -12,21 +12,21 @@ import (
 	"weir/record"
 )
 
-// looker is a toy that looks at the host.
+// looker is a toy that inspects the host.
 type looker struct{ toy }
 
 type lookerPlane struct{ toyPlane }
 
 func (looker) Plane(module.Host) module.Plane { return lookerPlane{} }
 
-// Inspect finds what its seed says.
+// Inspect returns a result that depends on the seed.
 func (lookerPlane) Inspect(_ context.Context, have module.State, seed uint64) ([]module.Inspection, error) {
 	return []module.Inspection{{Check: "looks", Promise: "all is well", Looked: "one thing",
 		Verdict: []module.Verdict{Holds, Fails, CannotSay}[seed], Reason: []string{"", "it is not", "it is dark"}[seed]}}, nil
 }
 
-// What a room finds of the host counts as a promise does, in every form of the result, and is not
-// asked for where one scope alone is proved.
+// An inspection counts as a promise in every form of the result. A proof of a single scope runs
+// none.
 func TestModuleInspectionsCount(t *testing.T) {
 	e := setup(t)
 	apply(t, e, "host: {host: true, toy: 1}")

@@ -21,13 +21,13 @@ const (
 	overhead = 150 * time.Millisecond
 	// calm is the default rate of a check.
 	calm units.BitRate = 1_000_000
-	// headersTCP and headersUDP are the bytes around an IPv4 payload: rates are on the wire, those
-	// of a flow are of payload.
+	// headersTCP and headersUDP are the header bytes around an IPv4 payload: rates count the wire,
+	// the rates of a flow count payload.
 	headersTCP, headersUDP = 20 + 20 + 12 + station.Ethernet, 20 + 8 + station.Ethernet
 	payloadTCP             = 1448
 )
 
-// flowOf is the flow that a test sends.
+// flowOf returns the flow of a test.
 func flowOf(t Test) station.Flow {
 	flow := module.Flow{Rate: calm}
 	if t.Check.Flow != nil {
@@ -55,7 +55,7 @@ func (r *runner) congestionOf(t Test) string {
 type meter struct {
 	module, scope, part string
 	charged             module.Charge
-	counters            []string // that must be there, beside those of charged
+	counters            []string // required, beside those of charged
 }
 
 func (t Test) meter() *meter {
@@ -117,7 +117,7 @@ func (m *meter) complete(c counters) error {
 // edge holds the readings at the start and the end of a measurement.
 type edge struct {
 	at       time.Time
-	mono     time.Duration // by the clock of probes
+	mono     time.Duration // on the clock of probes
 	counters counters
 	cpu      cputime.Spent
 }
@@ -134,8 +134,8 @@ func (r *runner) edge(m *meter) (e edge, err error) {
 	return e, err
 }
 
-// measure sends one flow on a route and returns what passed, with the counters of a meter, which
-// may be nil. Probing is the rate of the small packets beside it, in bit/s of wire octets; 0 is
+// measure sends one flow on a route and returns the received traffic, with the counters of a meter,
+// which may be nil. probing is the rate of small packets beside it, in bit/s of wire bytes; 0 sends
 // none.
 func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter, probing units.BitRate, warm, duration time.Duration) (s module.Sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietOf(probing)+warm+duration+30*time.Second)
@@ -201,9 +201,9 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter
 	return s, nil
 }
 
-// unread are the datagrams that have arrived and were not read, since the receiver's buffer was
-// full. Those that the room has dropped at the receiving socket are among a socket's drops as well,
-// and have not arrived.
+// unread returns the number of datagrams that arrived but were not read because the receive buffer
+// was full. Drops by the module at the receiving socket are subtracted, because the socket counts
+// them too.
 func (m *meter) unread(t station.Tally, c counters) uint64 {
 	if m == nil || m.charged.Dropped == "" {
 		return t.Drops
@@ -211,8 +211,8 @@ func (m *meter) unread(t station.Tally, c counters) uint64 {
 	return t.Drops - min(t.Drops, c[m.charged.Dropped])
 }
 
-// short takes the transfers started during the measurement: the rate of their mean duration, one
-// after the other.
+// short adds the transfers that started during the measurement: the rate of their mean duration,
+// one after the other.
 func short(s *module.Sample, size int, transfers []station.Echo, edges []edge) error {
 	var all time.Duration
 	for _, one := range transfers {

@@ -11,9 +11,8 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// door is a veth pair from a network namespace that is somebody else's into the peer's. It goes
-// with the peer's namespace. From this process's own namespace, which has a pair already, it has no
-// addresses.
+// door is a veth pair from a foreign network namespace into the peer's. It ends with the peer's
+// namespace. From this process's own namespace, which has a pair already, it has no addresses.
 type door struct {
 	ns   *netns.Namespace
 	veth string
@@ -33,7 +32,7 @@ func (t *testbed) enter(path string) (*netns.Namespace, error) {
 	return ns, nil
 }
 
-// into creates a door into a namespace, or returns the existing one.
+// into creates a door into a namespace, or returns the existing door.
 func (t *testbed) into(path string) (*door, error) {
 	if have := t.doors[path]; have != nil {
 		return have, nil
@@ -69,7 +68,7 @@ func (d *door) close() error {
 	}
 	return with(d.ns, func(conn *rtnl.Conn) error {
 		if _, err := conn.Device(d.veth); err != nil {
-			return nil // it went with the namespace
+			return nil // the namespace has ended, and the pair with it
 		}
 		return conn.Delete(d.veth)
 	})
@@ -103,7 +102,7 @@ func add(to []byte, n uint16) {
 	to[0], to[1] = byte(sum>>8), byte(sum)
 }
 
-// with opens a connection to a namespace for the time of f; nil is this one.
+// with opens a netlink connection to a namespace for the duration of f; nil is this namespace.
 func with(ns *netns.Namespace, f func(*rtnl.Conn) error) error {
 	conn, err := rtnl.Open(ns)
 	if err != nil {

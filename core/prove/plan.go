@@ -22,26 +22,26 @@ import (
 // Options selects the promises to prove and the effort. Duration and Repetitions must be positive.
 type Options struct {
 	Engine   *engine.Engine
-	Scope    string        // the only one; "" is all
+	Scope    string        // the only scope; "" for all
 	Duration time.Duration // of each measurement
 	// Lengthen is the maximum duration of a measurement that needs more than Duration; 0 lengthens
 	// none.
 	Lengthen    time.Duration
 	Repetitions int
-	Seed        uint64        // of the order
-	Peer        *station.Peer // elsewhere; nil for one of its own
+	Seed        uint64        // of the order of tests
+	Peer        *station.Peer // remote; nil for an own peer
 	Congestion  string        // congestion control of TCP; "" chooses
 	// Report is called with the current step and the remaining time; may be nil.
 	Report func(what string, left time.Duration)
 }
 
-// Test is one check on one path that is to be measured, or why it is not.
+// Test is one check on one path, or the reason for skipping it.
 type Test struct {
 	Scope  policy.Scope
 	Module string
 	Check  module.Check
 	Path   module.Path
-	Skip   module.Verdict // CannotSay, Shadow or Members; "" is measured
+	Skip   module.Verdict // CannotSay, Shadow or Members; "" if the test is measured
 	Reason string
 	Remote string // the peer's address, or a description before it is chosen
 	inside selector.Inside
@@ -104,7 +104,7 @@ func (o Options) Takes(tests []Test) (all time.Duration) {
 	return all
 }
 
-// fewRepetitions is the number of repetitions of short flows.
+// fewRepetitions is the maximum number of repetitions of short flows.
 const fewRepetitions = 2
 
 // repetitions returns the number of repetitions of a test.
@@ -173,7 +173,7 @@ func (o Options) plan(in *scopes, chosen []engine.ScopeStatus, ipv6 error) (test
 			for _, check := range r.checksOf(s.Scope) {
 				for _, path := range o.paths(inside) {
 					if check.Paths == nil && !path.Lasting() || check.Paths != nil && !check.Paths(path) || path.IPv6 && (ipv6 != nil && !inside.Remote.IsValid() || o.withoutIPv6(inside)) {
-						continue // no bypass by a missing feature
+						continue // a missing feature cannot be a bypass
 					}
 					t := Test{Scope: s.Scope, Module: r.name, Check: check, Path: path, inside: inside}
 					if err := o.prepare(&t, s.State, in, ipv6); err != nil {

@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// probesRate is how many small packets a second are sent at most; probesPart is the part of a
-	// promise that they may be, so that they leave it to the flow.
+	// probesRate is the maximum number of small packets per second; probesPart is their maximum
+	// share of a promise, so that the flow keeps the rest.
 	probesRate = 100
 	probesPart = 100
-	// quietTrips are the round trips without the flow, unless they take longer than longestQuiet.
+	// quietTrips is the number of round trips without the flow, unless they take longer than
+	// longestQuiet.
 	quietTrips   = 20
 	longestQuiet = time.Second
 )
@@ -35,7 +36,7 @@ func (t Test) probing() units.BitRate {
 	return min(most, t.Check.Promise/probesPart)
 }
 
-// probeOctets are a small packet's on the wire by IPv4: rates are by these.
+// probeOctets is the size of a small packet on the wire with IPv4, the basis of rates.
 const probeOctets = station.ProbePayload + headersUDP
 
 // quietOf returns the time of small packets without the flow.
@@ -46,20 +47,20 @@ func quietOf(probing units.BitRate) time.Duration {
 	return min(longestQuiet, time.Duration(quietTrips*8e9*probeOctets/float64(probing)))
 }
 
-// beside is the small packets of one measurement; nil has none.
+// beside holds the small packets of one measurement; nil has none.
 type beside struct {
 	pair   *station.Pair
 	wire   uint64        // bytes of one
-	loaded time.Duration // when the flow beside them began, by their clock
+	loaded time.Duration // start of the flow beside them, on their clock
 }
 
 // small is the result of small packets.
 type small struct {
 	module.Probes
-	during, all uint64 // received bytes on the wire during the measurement, and in all
+	during, all uint64 // received bytes on the wire during the measurement, and in total
 }
 
-// probe starts small packets, and returns after enough of them without the flow.
+// probe starts the small packets, and returns after enough of them without the flow.
 func (r *runner) probe(ctx context.Context, at route, rate units.BitRate) (*beside, error) {
 	if rate == 0 {
 		return nil, nil
@@ -79,7 +80,7 @@ func (r *runner) probe(ctx context.Context, at route, rate units.BitRate) (*besi
 	return &beside{pair: pair, wire: station.ProbePayload + station.Headers(at.peer.Target.Addr())}, nil
 }
 
-// begins notes that from now on the small packets are not alone.
+// begins records the start of the flow beside the small packets.
 func (b *beside) begins() (err error) {
 	if b != nil {
 		b.loaded, err = station.Monotonic()
@@ -93,7 +94,7 @@ func (b *beside) close() {
 	}
 }
 
-// end ends them. edges are those of the flow's measurement.
+// end ends the small packets. edges are those of the flow's measurement.
 func (b *beside) end(ctx context.Context, edges []edge) (s small, err error) {
 	if b == nil {
 		return s, nil
@@ -105,8 +106,8 @@ func (b *beside) end(ctx context.Context, edges []edge) (s small, err error) {
 	return b.sum(echoes, edges[0].mono, edges[1].mono), nil
 }
 
-// sum sorts small packets by when they were sent: alone, while the flow was measured from first to
-// last, or between.
+// sum groups small packets by their send time: without the flow, during its measurement from first
+// to last, or in between.
 func (b *beside) sum(echoes []station.Echo, first, last time.Duration) (s small) {
 	for _, e := range echoes {
 		if e.RTT > 0 {

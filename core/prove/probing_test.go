@@ -21,7 +21,7 @@ func TestSmallPacketsAreSortedByWhenTheyWereSent(t *testing.T) {
 	}
 }
 
-// They are a hundredth of a low rate at most, and never more than a hundred a second.
+// Small packets are at most a hundredth of a low rate, and at most a hundred per second.
 func TestSmallPacketsLeaveTheRateToTheFlow(t *testing.T) {
 	for promise, want := range map[units.BitRate]units.BitRate{1_000_000: 10_000, 1_000_000_000: 100 * 8 * 74} {
 		test := Test{Check: module.Check{Promise: promise, Probed: true}, Path: module.Path{Protocol: module.TCP}}

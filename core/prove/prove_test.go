@@ -30,8 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// setup makes an engine with folders, a bpf file system, a run directory and a cgroup of the test's
-// own.
+// setup creates an engine with its own folders, bpf file system, run directory and cgroup.
 func setup(t *testing.T) *engine.Engine {
 	t.Helper()
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
@@ -50,7 +49,7 @@ func setup(t *testing.T) *engine.Engine {
 		Sockets: func(func(*netns.Namespace) error) error { return nil }}
 }
 
-// apply puts scopes in force, each written as in a policy file: "a: {cgroup: /a, egress: 20Mbit}".
+// apply activates scopes, each written as in a policy file: "a: {cgroup: /a, egress: 20Mbit}".
 func apply(t *testing.T, e *engine.Engine, scopes ...string) {
 	t.Helper()
 	p, err := e.Language.Parse("policy.yaml", []byte("version: 1\nscopes:\n  "+strings.Join(scopes, "\n  ")+"\n"))
@@ -62,8 +61,7 @@ func apply(t *testing.T, e *engine.Engine, scopes ...string) {
 	}
 }
 
-// run applies scopes and proves them from a namespace of the test's own, which stands for the
-// host's.
+// run applies scopes and proves them from the test's own namespace, which stands for the host's.
 func run(t *testing.T, e *engine.Engine, o Options, scopes ...string) *Result {
 	t.Helper()
 	apply(t, e, scopes...)
@@ -78,13 +76,13 @@ func run(t *testing.T, e *engine.Engine, o Options, scopes ...string) *Result {
 	return result
 }
 
-// inNamespace runs f where what is made "on this host" is made in a namespace of the test's own.
+// inNamespace runs f in a namespace of the test, which stands for the host's.
 func inNamespace(t *testing.T, f func() error) error {
 	t.Helper()
 	return testutil.Namespace(t, "host").Do(f)
 }
 
-// find returns a bypass's outcome for a scope.
+// find returns the result of a bypass for a scope.
 func find(t *testing.T, r *Result, scope, name string) Bypass {
 	t.Helper()
 	for _, b := range r.Bypasses {
@@ -96,7 +94,8 @@ func find(t *testing.T, r *Result, scope, name string) Bypass {
 	return Bypass{}
 }
 
-// A rate is a time, which no test asserts; that a scope is charged for what arrives is a count.
+// Tests assert no rate, because it depends on time. The charged bytes per received byte are a
+// count.
 func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
@@ -109,7 +108,7 @@ func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 			continue
 		}
 		if strings.Contains(row.Reason, "the path carries") {
-			t.Logf("%s: %s", row.Path, row.Reason) // a machine that is too busy for the rate says so
+			t.Logf("%s: %s", row.Path, row.Reason) // the machine is too busy for the rate
 			continue
 		}
 		if len(row.Samples) != 1 {
@@ -257,8 +256,8 @@ func TestAPeerThatDoesNotListenIsNamed(t *testing.T) {
 	}
 }
 
-// A scope of the host has no path outside of it to calibrate, and a wrong token is found before its
-// bypasses are tried all the same.
+// A scope of the host leaves no path for calibration, and yet a wrong token is reported before the
+// bypasses are tried.
 func TestAWrongTokenIsFoundAtOnce(t *testing.T) {
 	e := setup(t)
 	apply(t, e, "all: {host: true, egress: 50Mbit}")
@@ -326,7 +325,7 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 
 func TestSweepRemovesWhatTheDeadHaveLeftAndNothingElse(t *testing.T) {
 	e := setup(t)
-	// A process id above the kernel's largest belongs to no process.
+	// A process id above the kernel's maximum belongs to no process.
 	stale := filepath.Join(e.CgroupRoot, "a", cgroupPrefix+"4194999")
 	own := filepath.Join(e.CgroupRoot, "a", fmt.Sprint(cgroupPrefix, os.Getpid()))
 	for _, path := range []string{stale, own} {

@@ -16,10 +16,10 @@ import (
 	"weir/record/stats"
 )
 
-// Format names the JSON document that a [Result] is written as; docs/formats/prove.md describes it.
+// Format is the name of the JSON document of a [Result]; docs/formats/prove.md describes it.
 const Format = "weir-prove/3"
 
-// What a room says of a promise, and what is said of scopes that promise nothing.
+// Verdicts of modules, and of scopes without a promise.
 const (
 	Holds     = module.Holds
 	Under     = module.Under
@@ -106,14 +106,14 @@ type Bypass struct {
 	Charged *float64 `json:"charged,omitempty"`
 }
 
-// Result is everything that was found.
+// Result holds all results of a proof.
 type Result struct {
 	Format   string    `json:"format"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Peer     string    `json:"peer"`
-	// Congestion is the congestion control of TCP flows, where the check does not leave it to the
-	// scope; "" is the host's default.
+	// Congestion is the congestion control of TCP flows unless the check leaves it to the scope; ""
+	// is the host's default.
 	Congestion string   `json:"congestion_control,omitempty"`
 	Seed       uint64   `json:"seed"`
 	Rows       []Row    `json:"rows"`

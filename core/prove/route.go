@@ -22,10 +22,10 @@ type route struct {
 	ns     *netns.Namespace
 	user   uint32
 	mark   uint32
-	late   bool // it becomes that user, and marks, once its sockets are open
+	late   bool // it changes the user and marks after opening its sockets
 	peer   station.Peer
-	device string // of the namespace, that leads to a peer of our own
-	link   link   // its addresses
+	device string // of the namespace, towards an own peer
+	link   link   // addresses of device
 }
 
 // connect starts a flow on a route.
@@ -38,7 +38,7 @@ func (r *runner) connect(ctx context.Context, at route, f station.Flow) (*statio
 	return pair, at.failed(err)
 }
 
-// failed wraps an error on a route: the owner of the cgroup may have stopped its processes.
+// failed wraps an error of a route: the owner of the cgroup may have stopped its processes.
 func (at route) failed(err error) error {
 	if err != nil && at.group.Frozen() {
 		return errors.Join(frozen(at.group), err)
@@ -50,7 +50,8 @@ func frozen(g cgroup.Cgroup) error {
 	return fmt.Errorf("processes in the cgroup %s are frozen: thaw it, by 'echo 0' to its cgroup.freeze and those above", filepath.Dir(g.Path))
 }
 
-// outside is a route outside all scopes except those of the host, from this namespace or from near.
+// outside returns a route outside all scopes except those of the host, from this namespace or from
+// near.
 func (r *runner) outside(near, ipv6 bool) route {
 	at := route{ns: r.bed.here, group: r.bed.outside, user: r.in.freeUser(), device: r.bed.device, link: r.bed.links[fromHere]}
 	if near {
@@ -67,9 +68,9 @@ func family(ipv6 bool) int {
 	return 0
 }
 
-// inside is the route of a scope's own traffic to a peer of our own, from this namespace or, with
-// near, from another one that is ours. Prefixes are reached from there alone, where any address can
-// be had without asking whose it is.
+// inside returns the route of a scope's own traffic to an own peer, from this namespace or, with
+// near, from another own namespace. Prefixes are reached from near only, because any address is
+// free there.
 func (r *runner) inside(in selector.Inside, near, ipv6 bool) (at route, err error) {
 	at = r.outside(near || in.Remote.IsValid(), ipv6)
 	if err := r.become(&at, in); err != nil {
@@ -123,7 +124,7 @@ func (r *runner) routeOf(t Test) (at route, err error) {
 	return at, r.become(&at, t.inside)
 }
 
-// addressIn is an address of a prefix, the peer's for as long as it lives.
+// addressIn adds an address of the prefix to the peer, for the life of the peer.
 func (t *testbed) addressIn(p netip.Prefix) (netip.Addr, error) {
 	address := hostOf(p)
 	return address, t.give(address)
@@ -137,7 +138,7 @@ func hostOf(p netip.Prefix) netip.Addr {
 	return p.Addr()
 }
 
-// peerAt is the peer for stations that reach it at an address.
+// peerAt returns the peer for stations that use this address of it.
 func (t *testbed) peerAt(a netip.Addr) station.Peer {
 	return station.Peer{Control: netip.AddrPortFrom(t.links[fromHere].there[0].Addr(), t.port),
 		Target: netip.AddrPortFrom(a, t.port), Token: t.token}

@@ -28,8 +28,8 @@ type runner struct {
 	left   time.Duration // remaining time
 }
 
-// Run tests what the options ask for. When ctx ends it returns what was found until then, with
-// Stopped set; what could not be measured is in the result. An error means that there is none.
+// Run runs the tests of the options. When ctx ends, it returns the results so far with Stopped set.
+// The result contains the errors of single tests; an error of Run means that there is no result.
 func Run(ctx context.Context, o Options) (result *Result, err error) {
 	ipv6 := IPv6()
 	status, chosen, err := o.Chosen()
@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 	if r.bed, err = newTestbed(ctx, o.Engine, ipv6 == nil); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.bed.close(), o.Engine.FollowDevices(nil)) }() // and the devices have gone
+	defer func() { err = errors.Join(err, r.bed.close(), o.Engine.FollowDevices(nil)) }() // modules handle the removal of the devices
 	if err = r.greet(ctx); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (r *runner) checks(ctx context.Context, headings map[string]string) error {
 }
 
 // emptyTries is the number of attempts for a flow without any received data: on a busy machine its
-// sender may wait for a CPU that long.
+// sender may wait that long for a CPU.
 const emptyTries = 3
 
 // repeat measures one repetition. An error belongs to its test; the others continue.

@@ -19,7 +19,7 @@ import (
 type scopes struct {
 	all     []policy.Scope
 	inside  map[string]selector.Inside // by name; groups have none
-	absent  map[string]string          // missing objects by name
+	absent  map[string]string          // reasons for missing objects, by name
 	modules []prover
 }
 
@@ -63,7 +63,7 @@ func look(e *engine.Engine, status engine.Status) (*scopes, error) {
 	return in, nil
 }
 
-// freeUser returns a user without scope.
+// freeUser returns a user without a scope.
 func (in *scopes) freeUser() uint32 {
 	taken := map[uint32]bool{}
 	for _, inside := range in.inside {
@@ -119,9 +119,8 @@ func holds(outer, inner selector.Inside, peer netip.Addr) bool {
 	return false
 }
 
-// uncovered says why a flow to the peer cannot be outside of every scope that holds its rate back;
-// "" where it can. The namespace that it is sent from, and the device that it passes, may be "" for
-// none that a scope may be of.
+// uncovered returns the reason why a flow to the peer cannot be outside every scope that limits its
+// rate; "" if it can. Its network namespace and its device may be "" if no scope can match them.
 func (in *scopes) uncovered(d direction.Direction, remote netip.Addr, device, namespace string) string {
 	for _, s := range in.all {
 		inside, known := in.inside[s.Name]

@@ -42,7 +42,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// A scope inside another cannot be blamed for the outer's limit.
+// A scope inside another is not responsible for the outer limit.
 func TestScopesAroundAreNamed(t *testing.T) {
 	e := setup(t)
 	apply(t, e, "outer: {cgroup: /a, egress: 50Mbit}", "inner: {cgroup: /a/inner, egress: 80Mbit}", "other: {cgroup: /b, egress: 5Mbit}",
@@ -71,7 +71,7 @@ func TestMarksAndNamespacesAreReached(t *testing.T) {
 	scopes := []string{"marked: {mark: 0x10, egress: 20Mbit}", "elsewhere: {netns: " + elsewhere.Name + ", egress: 20Mbit}"}
 	why := match.Netns.Needs(ebpf.CGroupSKB)
 	if why != nil {
-		scopes = scopes[:1] // the check of the toy room reaches namespaces on every kernel
+		scopes = scopes[:1] // the check of the toy module reaches namespaces on every kernel
 	}
 	result := run(t, e, Options{}, scopes...)
 	if paths := chargedOnce(t, result); paths == 0 {
@@ -82,7 +82,7 @@ func TestMarksAndNamespacesAreReached(t *testing.T) {
 		states        []State
 	}{
 		{"marked", "another network namespace", []State{Covered}},
-		{"marked", "super-packets", []State{Covered, Unknown}}, // a flow may have none
+		{"marked", "super-packets", []State{Covered, Unknown}}, // a flow may have no super-packets
 		{"elsewhere", "another network namespace", []State{NotApplicable}},
 		{"elsewhere", "sockets opened before", []State{NotApplicable}},
 		{"elsewhere", "tunnel", []State{NotApplicable}},

@@ -14,22 +14,21 @@ import (
 	"weir/kernel/instance"
 )
 
-// Sweep removes what runs that were killed have left: namespaces, and with them all devices,
-// addresses and routes, what led to them over other devices, and cgroups below root. It leaves what
-// a living process owns.
+// Sweep removes the remains of killed runs: namespaces with their devices, addresses and routes,
+// routes over other devices, and cgroups below root. Objects of living processes stay.
 func Sweep(root string) error {
 	_, err := instance.Sweep()
 	return errors.Join(err, sweepDetours(), sweepCgroups(root))
 }
 
-// sweepCgroups ends cgroups named after processes that are gone, with what runs in them: frozen
+// sweepCgroups removes cgroups named after dead processes and kills the processes in them: frozen
 // processes outlive their parent.
 func sweepCgroups(root string) error {
 	var stale []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // it went away while it was looked at
+				return nil // it was removed meanwhile
 			}
 			return err
 		}

@@ -22,7 +22,7 @@ type cell struct {
 
 const nothing = "–"
 
-// where returns what f says of rows that were measured.
+// where restricts f to measured rows.
 func where(f func(Row) string) func(Row) string {
 	return func(r Row) string {
 		if r.Measured.N == 0 {
@@ -32,7 +32,7 @@ func where(f func(Row) string) func(Row) string {
 	}
 }
 
-// RowTables show what was promised and what was measured, a table for each check of each room.
+// RowTables returns tables of promises and results, one for each check of each module.
 func (r *Result) RowTables() (all []record.Table) {
 	var rest []Row
 	for left := r.Rows; len(left) > 0; left, rest = rest, nil {
@@ -49,7 +49,7 @@ func (r *Result) RowTables() (all []record.Table) {
 	return all
 }
 
-// tableOf shows the rows of one check.
+// tableOf returns the table of one check.
 func tableOf(rows []Row) record.Table {
 	t := record.Table{Title: named(rows[0].Module, rows[0].Check),
 		Note: "Wire octets (IP packet and 14) at the receiver, or by the scope's counters where it had other traffic as well."}
@@ -97,7 +97,8 @@ func cellsOf(rows []Row) []cell {
 	return append(cells, cell{"verdict", func(r Row) string { return string(r.Verdict) }})
 }
 
-// lossCells are the columns of what users lose; small packets have some where they were sent.
+// lossCells returns the columns of losses and delays for users; small packets add columns if they
+// were sent.
 func lossCells(rows []Row) []cell {
 	of := func(f func(*module.Losses) string) func(Row) string {
 		return func(r Row) string {
@@ -128,12 +129,12 @@ func lossCells(rows []Row) []cell {
 
 func percent(share float64) string { return fmt.Sprintf("%.2g %%", 100*share) }
 
-// coarse is a time to the microsecond.
+// coarse formats a time to the microsecond.
 func coarse(d time.Duration) string {
 	return units.Duration(d.Round(time.Microsecond)).String()
 }
 
-// BypassTable shows the bypasses.
+// BypassTable returns the table of bypasses.
 func (r *Result) BypassTable() record.Table {
 	t := record.Table{Title: "Bypasses", Columns: []string{"scope", "module", "bypass", "result", "charged", "why"}}
 	for _, b := range r.Bypasses {

@@ -30,38 +30,38 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// nobody owns the peer's sockets, so that scopes of users do not count it in.
+// nobody owns the peer's sockets, so that scopes of users exclude them.
 var nobody uint32 = 65534
 
-// testbed is the peer in a namespace of its own and the way there. Everything on the host hangs on
-// the host's end of a veth pair, which goes with the peer's namespace; the namespaces belong to a
-// lab instance, so that whoever comes after a crash removes them.
+// testbed is the peer in its own namespace and the path to it. Everything on the host belongs to
+// the host's end of a veth pair, which ends with the peer's namespace. The namespaces belong to a
+// lab instance, so that a later command removes them after a crash.
 //
 //	this namespace --- veth --- peer --- veth --- near
 //	   198.18.r.s/30                  198.19.0.0/30
 type testbed struct {
 	lab     *instance.Instance
-	here    *netns.Namespace // the caller's
+	here    *netns.Namespace // of the caller
 	peer    *netns.Namespace
-	near    *netns.Namespace // of our own: for what must not touch this namespace
-	outside cgroup.Cgroup    // holds what must be in no scope
+	near    *netns.Namespace // an own namespace, for actions that must not touch this one
+	outside cgroup.Cgroup    // contains processes outside all scopes
 	server  *child.Process
 	port    uint16
 	token   string
 	plugged bool                        // the device exists
-	device  string                      // this namespace's end
-	links   [2]link                     // from this namespace, from near
-	groups  []*cgroup.Cgroup            // that were made inside scopes
-	detours map[string]*detour          // by the device that they go through
-	entered map[string]*netns.Namespace // of scopes, by their paths
-	doors   map[string]*door            // into them
-	pairs   uint16                      // veth pairs made so far, beside those of links
-	root    string                      // of the cgroups
+	device  string                      // end of the pair in this namespace
+	links   [2]link                     // from this namespace, and from near
+	groups  []*cgroup.Cgroup            // created inside scopes
+	detours map[string]*detour          // by device
+	entered map[string]*netns.Namespace // of scopes, by path
+	doors   map[string]*door            // into entered namespaces, by path
+	pairs   uint16                      // number of veth pairs so far, without links
+	root    string                      // of the cgroup hierarchy
 	ipv6    bool
-	engine  *engine.Engine // of the rooms in force, which are told of devices that were made
+	engine  *engine.Engine // its modules are notified of created devices
 }
 
-// link is the addresses of a veth pair, by family: 0 is IPv4.
+// link holds the addresses of a veth pair by family: 0 is IPv4.
 type link struct{ here, there [2]netip.Prefix }
 
 const (
@@ -71,7 +71,7 @@ const (
 
 const cgroupPrefix = "weir-prove-"
 
-// newTestbed builds it, or refuses where an address is taken.
+// newTestbed builds the testbed. It returns an error if an address is in use.
 func newTestbed(ctx context.Context, engine *engine.Engine, ipv6 bool) (*testbed, error) {
 	if err := sweepCgroups(engine.CgroupRoot); err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ func (t *testbed) build(ctx context.Context) (err error) {
 	return t.serve(ctx)
 }
 
-// wire makes both veth pairs. This namespace's addresses must be free, and no route but a default
-// one may lead to them.
+// wire creates both veth pairs. This namespace must not have their addresses, or a route to them
+// other than a default route.
 func (t *testbed) wire() error {
 	var random [4]byte
 	_, _ = rand.Read(random[:])
@@ -151,7 +151,7 @@ func (t *testbed) wire() error {
 	return nil
 }
 
-// vacant refuses addresses that this namespace has or has a route to.
+// vacant returns an error if this namespace has one of the addresses or a route to it.
 func (t *testbed) vacant(here *rtnl.Conn, l link) error {
 	for _, p := range l.here[:t.families()] {
 		taken, err := here.Overlap(p.Masked())
@@ -173,8 +173,8 @@ func (t *testbed) families() int {
 	return 1
 }
 
-// addresses are the two ends of a pair: .1 and .2 of an IPv4 /30, and of a /64 of 2001:2::/48 (RFC
-// 5180).
+// addresses returns the two ends of a pair: .1 and .2 of an IPv4 /30, and of a /64 of 2001:2::/48
+// (RFC 5180).
 func addresses(v4 netip.Addr, subnet uint16) link {
 	base := v4.As4()
 	six := netip.MustParseAddr("2001:2::").As16()
@@ -188,7 +188,7 @@ func addresses(v4 netip.Addr, subnet uint16) link {
 	return link{here: at(1), there: at(2)}
 }
 
-// join connects a namespace with the peer's. After an error there is nothing of it.
+// join connects a namespace with the peer's. After an error nothing of it remains.
 func (t *testbed) join(from *rtnl.Conn, name, there string, l link) (err error) {
 	peer, err := rtnl.Open(t.peer)
 	if err != nil {
@@ -220,10 +220,10 @@ func (t *testbed) join(from *rtnl.Conn, name, there string, l link) (err error) 
 	return nil
 }
 
-// serve starts the peer in its namespace and outside of every scope but the host's.
+// serve starts the peer in its namespace and outside every scope but the host's.
 func (t *testbed) serve(ctx context.Context) (err error) {
 	enter := func(*syscall.SysProcAttr) error { return t.peer.Enter() }
-	// It ends with the testbed, not with ctx, so that its end is in order.
+	// The peer ends with the testbed instead of ctx, so that the order of the end is defined.
 	if t.server, err = child.StartIn(context.WithoutCancel(ctx), station.FarPart, os.Stderr, enter); err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (t *testbed) serve(ctx context.Context) (err error) {
 	return nil
 }
 
-// give makes an address the peer's, for the namespace near.
+// give adds an address to the peer, for the namespace near.
 func (t *testbed) give(a netip.Addr) error {
 	peer, err := rtnl.Open(t.peer)
 	if err != nil {
@@ -259,8 +259,8 @@ func (t *testbed) give(a netip.Addr) error {
 	return err
 }
 
-// inside returns a cgroup of our own in the one at path: a process may be put into it whatever
-// controllers the scope's has.
+// inside creates a cgroup below path: a process can be moved there with any controllers of the
+// scope's cgroup.
 func (t *testbed) inside(path string) (cgroup.Cgroup, error) {
 	for _, g := range t.groups {
 		if filepath.Dir(g.Path) == path {
@@ -278,7 +278,7 @@ func (t *testbed) inside(path string) (cgroup.Cgroup, error) {
 	return made, nil
 }
 
-// close removes everything. What does not go at once goes with the next sweep.
+// close removes everything. The next sweep removes the rest after an error.
 func (t *testbed) close() error {
 	var errs []error
 	for _, d := range t.detours {
@@ -303,8 +303,8 @@ func (t *testbed) close() error {
 	return errors.Join(errs...)
 }
 
-// unplug removes this namespace's end, and with it its addresses and routes; the kernel would do so
-// some time after the peer's namespace has gone.
+// unplug removes this namespace's end, and with it its addresses and routes. The kernel does so
+// some time after the end of the peer's namespace.
 func (t *testbed) unplug() error {
 	if !t.plugged {
 		return nil
@@ -317,8 +317,8 @@ func (t *testbed) unplug() error {
 	return here.Delete(t.device)
 }
 
-// removeCgroup ends a cgroup that is root's own. Who owns the one above may have put another of
-// this name into its place, which is nothing of ours.
+// removeCgroup removes a cgroup of root. The owner of the parent may have replaced it by another of
+// the same name, which stays.
 func removeCgroup(g cgroup.Cgroup) error {
 	var info unix.Stat_t
 	if err := unix.Stat(g.Path, &info); err == nil && int(info.Uid) != os.Geteuid() {

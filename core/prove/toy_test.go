@@ -16,7 +16,7 @@ import (
 	"weir/record"
 )
 
-// toy is the least room that proves something: that traffic of its scopes passes.
+// toy is a minimal module with a check: the traffic of its scopes arrives.
 type toy struct{}
 
 type toyKeys struct {
@@ -50,7 +50,7 @@ func (toy) Grammar() policy.Grammar {
 	}}
 }
 
-// Checks is all that it takes to be proven.
+// Checks is all that prove needs of a module.
 func (toy) Checks(policy.Scope) []module.Check {
 	return []module.Check{{Name: "passes", Words: "something arrives", Judge: func(s []module.Sample, _ module.Circumstances) (module.Verdict, string) {
 		if s[0].Received == 0 {
@@ -60,8 +60,8 @@ func (toy) Checks(policy.Scope) []module.Check {
 	}}}
 }
 
-// Every selector's process reaches the peer, and what a room says of it is in every form of the
-// result.
+// The process of every selector reaches the peer, and every form of the result contains the
+// module's verdict.
 func TestModuleAddsACheckInAFewLines(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
@@ -103,7 +103,7 @@ func TestModuleAddsACheckInAFewLines(t *testing.T) {
 	if err := with(elsewhere, func(conn *rtnl.Conn) error {
 		devices, err := conn.Devices()
 		for _, d := range devices {
-			if strings.HasPrefix(d.Name, "weir") { // kernels make some of their own in every namespace
+			if strings.HasPrefix(d.Name, "weir") { // kernels create some devices in every namespace
 				t.Errorf("left in the namespace: %+v", d)
 			}
 		}

@@ -17,17 +17,17 @@ import (
 
 var loopbackAddress = netip.MustParseAddr("127.0.0.1")
 
-// Addresses inside the tunnels, of the range for benchmarks.
+// Addresses inside the tunnels, from the benchmark range.
 var (
 	innerHere  = netip.MustParsePrefix("198.19.128.1/30")
 	innerThere = netip.MustParsePrefix("198.19.128.2/30")
 )
 
-// outerHeaders are the octets that a tunnel of IPv4 puts before the inner packet, IP included and
-// Ethernet not.
+// outerHeaders is the number of bytes that an IPv4 tunnel adds before the inner packet, with IP and
+// without Ethernet.
 var outerHeaders = map[rtnl.Tunnel]int{rtnl.VXLAN: 20 + 8 + 8 + 14, rtnl.GRE: 20 + 4, rtnl.IPIP: 20}
 
-// tunnel sends through every kind of tunnel that the kernel has.
+// tunnel sends through each kind of tunnel that the kernel has.
 func (r *runner) tunnel(ctx context.Context, s charged) (Bypass, error) {
 	switch {
 	case s.inside.Device != "":
@@ -39,7 +39,7 @@ func (r *runner) tunnel(ctx context.Context, s charged) (Bypass, error) {
 	var missing, words []string
 	kinds := []rtnl.Tunnel{rtnl.VXLAN, rtnl.GRE, rtnl.IPIP}
 	if s.inside.Remote.Addr().Is6() {
-		kinds = kinds[:1] // the others are of IPv4 alone
+		kinds = kinds[:1] // the others need IPv4
 	}
 	for _, kind := range kinds {
 		b, err := r.tunnelOf(ctx, s, kind)
@@ -56,7 +56,7 @@ func (r *runner) tunnel(ctx context.Context, s charged) (Bypass, error) {
 	if len(found) == 0 {
 		return notApplicable("this kernel has none of " + strings.Join(missing, ", "))
 	}
-	// The worst of them counts.
+	// The worst result counts.
 	worst := found[0]
 	for _, b := range found[1:] {
 		if order[b.State] > order[worst.State] {
@@ -69,7 +69,7 @@ func (r *runner) tunnel(ctx context.Context, s charged) (Bypass, error) {
 
 var order = map[State]int{NotApplicable: 0, Covered: 1, Unknown: 2, CanEscape: 3, Slowed: 4, Escapes: 5}
 
-// tunnelOf sends through one tunnel between near and the peer, and removes it.
+// tunnelOf sends through one tunnel between near and the peer, and removes the tunnel.
 func (r *runner) tunnelOf(ctx context.Context, s charged, kind rtnl.Tunnel) (b Bypass, err error) {
 	at, err := r.inside(s.inside, true, false)
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *runner) tunnelOf(ctx context.Context, s charged, kind rtnl.Tunnel) (b B
 	}
 	outer := r.bed.links[fromNear].there[0].Addr()
 	if s.inside.Remote.IsValid() {
-		outer = at.peer.Target.Addr() // the tunnel's far end is in the prefix, what it carries is not
+		outer = at.peer.Target.Addr() // the tunnel's far end is in the prefix, its content is not
 	}
 	remove, err := r.bed.dig(kind, outer)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *runner) tunnelOf(ctx context.Context, s charged, kind rtnl.Tunnel) (b B
 	return of(c, fmt.Sprintf("the inner packet passes the scope's hooks, the outer one with %d octets more does not", outerHeaders[kind])), nil
 }
 
-// dig makes a tunnel between near and the peer, whose outer address there is given.
+// dig creates a tunnel between near and the peer's outer address.
 func (t *testbed) dig(kind rtnl.Tunnel, outer netip.Addr) (remove func() error, err error) {
 	near, err := rtnl.Open(t.near)
 	if err != nil {
@@ -141,8 +141,8 @@ func (t *testbed) dig(kind rtnl.Tunnel, outer netip.Addr) (remove func() error, 
 	return remove, nil
 }
 
-// superPackets compares what the scope is charged with what the device counts once super-packets
-// have been cut.
+// superPackets compares the bytes charged to the scope with the device's count after segmentation
+// of super-packets.
 func (r *runner) superPackets(ctx context.Context, s charged) (Bypass, error) {
 	names := s.check.Charged
 	switch {
@@ -153,14 +153,13 @@ func (r *runner) superPackets(ctx context.Context, s charged) (Bypass, error) {
 	case s.check.Direction == direction.Ingress:
 		return notApplicable("arriving packets are counted by their segments, as the checks above show")
 	}
-	// Behind an interface, and in a namespace of somebody else's, the device is one end of a pair
-	// that was made for this.
+	// Behind an interface, and in a foreign namespace, the device is one end of an own pair.
 	elsewhere := s.inside.Device != "" || s.inside.Namespace != ""
 	at, err := r.inside(s.inside, !elsewhere, s.inside.Remote.Addr().Is6())
 	if err != nil {
 		return Bypass{}, err
 	}
-	// Without the device's own segmentation the kernel cuts super-packets after the hooks and
+	// Without segmentation in the device, the kernel segments super-packets after the hooks and
 	// before the device.
 	if err := ethtool.SetFeatures(at.ns, at.device, map[string]bool{"tx-tcp-segmentation": false, "tx-tcp6-segmentation": false,
 		"tx-tcp-ecn-segmentation": false, "tx-tcp-mangleid-segmentation": false}); err != nil {

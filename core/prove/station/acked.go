@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// ackOctets is an acknowledgement's payload: the number of the datagram.
+// ackOctets is the payload of an acknowledgement: the number of the datagram.
 const ackOctets = 8
 
-// acked is the sender of a flow like QUIC's: numbered datagrams, each acknowledged, sent as the
-// control allows and paced. It is safe for concurrent use.
+// acked is the sender of a flow like QUIC: numbered datagrams, each acknowledged,
+// congestion-controlled and paced. It is safe for concurrent use.
 type acked struct {
 	mu      sync.Mutex
 	control control
 	count   uint64        // datagrams sent
-	wake    chan struct{} // holds one where something was acknowledged
+	wake    chan struct{} // holds one element after an acknowledgement
 }
 
 func newAcked() *acked { return &acked{control: newControl(), wake: make(chan struct{}, 1)} }
@@ -83,7 +83,7 @@ func (a *acked) drain() error {
 	return nil
 }
 
-// back takes an acknowledgement.
+// back processes an acknowledgement.
 func (a *acked) back(b []byte) {
 	a.mu.Lock()
 	a.control.acknowledge(binary.BigEndian.Uint64(b), time.Now())

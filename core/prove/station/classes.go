@@ -18,13 +18,13 @@ import (
 // packet of their handshake.
 type DSCPs map[uint8]uint64
 
-// classes counts from several goroutines.
+// classes counts packets by class. It is safe for concurrent use.
 type classes struct {
 	mu sync.Mutex
 	of DSCPs
 }
 
-// came counts one by its octet of type of service or traffic class.
+// came counts one packet by its type of service or traffic class.
 func (c *classes) came(tos uint8) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func sendAs(c *net.UDPConn, dscp uint8) error {
 	return errors.Join(outer, err)
 }
 
-// classIn finds the octet in control messages.
+// classIn returns the type of service or traffic class in control messages.
 func classIn(control []byte) (tos uint8, told bool) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -113,8 +113,8 @@ func without(control []byte) (rest []byte) {
 	return rest
 }
 
-// handshakeClass is the octet of the packet that has completed a connection, of a listener that
-// wantClass has asked (IP_PKTOPTIONS; IPV6_2292PKTOPTIONS, RFC 2292).
+// handshakeClass returns the type of service or traffic class of the packet that completed a
+// connection, for a listener prepared by wantClass (IP_PKTOPTIONS; IPV6_2292PKTOPTIONS, RFC 2292).
 func handshakeClass(c *net.TCPConn) (tos uint8, told bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -20,18 +20,18 @@ import (
 	"weir/internal/wait"
 )
 
-// Place is where a near station lives.
+// Place is the environment of a near station.
 type Place struct {
-	// Enter runs before the process is started, on its thread: it chooses the namespace. May be
+	// Enter runs before the process starts, on its thread, and chooses the namespace. It may be
 	// nil.
 	Enter func(*syscall.SysProcAttr) error
-	// Join is called with the process before it opens sockets: it chooses the cgroup, whose owner
-	// may stop what is in it. A process that is started there can keep its parent waiting for its
-	// first instruction. May be nil.
+	// Join is called with the process before it opens sockets, and chooses the cgroup. The cgroup's
+	// owner may stop its processes; a process that is started there can block its parent until its
+	// first instruction. It may be nil.
 	Join func(pid int) error
 	User *uint32 // new user; nil keeps it
 	Mark uint32  // of its sockets (SO_MARK); 0 is none
-	Late bool    // it becomes that, and marks, once its sockets are open, instead of before
+	Late bool    // User and Mark take effect after the sockets are open, instead of before
 }
 
 // Peer is a server as its clients see it.
@@ -41,7 +41,7 @@ type Peer struct {
 	Token   string
 }
 
-// Resolve finds a peer by its name or address and port.
+// Resolve resolves the address and port of a peer.
 func Resolve(ctx context.Context, text, token string) (*Peer, error) {
 	const try = "write the address and port of a 'weir prove --listen' or 'weir avail --listen', as in 192.0.2.9:5201 or [2001:db8::9]:5201"
 	host, port, err := net.SplitHostPort(text)
@@ -69,13 +69,13 @@ type Pair struct {
 	far     end
 }
 
-// end is the conversation with one station.
+// end is the control connection to one station.
 type end struct {
 	to     *json.Encoder
-	events chan Event // closed with the conversation
+	events chan Event // closed at the end of the connection
 }
 
-// Connect starts a near station at a place and connects it to the peer.
+// Connect starts a near station and connects it to the peer.
 func Connect(ctx context.Context, p Peer, at Place, f Flow) (pair *Pair, err error) {
 	pair = &Pair{Flow: f}
 	defer func() {
@@ -116,7 +116,7 @@ func Connect(ctx context.Context, p Peer, at Place, f Flow) (pair *Pair, err err
 	return pair, nil
 }
 
-// PID is the near station's process.
+// PID returns the process id of the near station.
 func (p *Pair) PID() int { return p.process.PID() }
 
 func converse(in io.Reader, out io.Writer) end {
@@ -134,7 +134,7 @@ func converse(in io.Reader, out io.Writer) end {
 	return e
 }
 
-// next waits for the event named, for as long as ctx lasts.
+// next waits for an event of this name until ctx ends.
 func (e end) next(ctx context.Context, name string) (Event, error) {
 	select {
 	case got, open := <-e.events:
@@ -155,7 +155,7 @@ func (e end) next(ctx context.Context, name string) (Event, error) {
 // Measured holds the counters of the receiver during the measurement, and those of the sender's
 // kernel.
 type Measured struct {
-	Received Tally // while it was measured
+	Received Tally // during the measurement
 	All      Tally // from the beginning to the end
 	Delay    Delay
 	// Congestion is the congestion control of the sending sockets at their end; "" for UDP.
@@ -165,15 +165,15 @@ type Measured struct {
 	// Left and Again are the payload sent by the sender's kernel during the measurement, and the
 	// retransmitted part of it, for TCP; for QUIC Left is all sent payload.
 	Left, Again uint64
-	// Transfers are the short ones.
+	// Transfers holds the short transfers.
 	Transfers []Echo
 }
 
 // settle is the wait for packets in flight after the sender has stopped.
 const settle = 50 * time.Millisecond
 
-// Measure lets the sender send and measures at the receiver for the duration that follows the
-// warm-up. Edge is called when that begins and when it ends.
+// Measure starts the sender and measures at the receiver for duration after the warm-up. It calls
+// edge at the start and the end of the measurement.
 func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge func() error) (m Measured, err error) {
 	sender, receiver := p.ends()
 	window := command{Do: "measure", Warmup: warmup, Duration: duration}
@@ -226,7 +226,7 @@ func (p *Pair) stop(ctx context.Context) (sent, received Event, err error) {
 	return last[0], last[1], nil
 }
 
-// Start has the sender send, until Probed.
+// Start starts the sender until Probed.
 func (p *Pair) Start() error {
 	sender, _ := p.ends()
 	if err := sender.to.Encode(command{Do: "send"}); err != nil {
@@ -235,13 +235,13 @@ func (p *Pair) Start() error {
 	return nil
 }
 
-// Probed ends a flow of probes and returns all of them.
+// Probed ends a flow of probes and returns them.
 func (p *Pair) Probed(ctx context.Context) ([]Echo, error) {
 	sent, _, err := p.stop(ctx)
 	return sent.Echoes, err
 }
 
-// Transfer sends for a while and returns all that arrived. It ends the flow.
+// Transfer sends for a duration and returns all received traffic. It ends the flow.
 func (p *Pair) Transfer(ctx context.Context, duration time.Duration) (Tally, error) {
 	sender, _ := p.ends()
 	if err := sender.to.Encode(command{Do: "send"}); err != nil {
@@ -267,6 +267,6 @@ func (p *Pair) Close() {
 		_ = p.control.Close()
 	}
 	if p.process != nil {
-		_ = p.process.Stop(time.Second) // kills it if it does not end
+		_ = p.process.Stop(time.Second) // killed if it does not end
 	}
 }

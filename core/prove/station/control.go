@@ -12,10 +12,10 @@ const (
 	// granularity is the minimum time for loss detection (6.1.2); firstRTT is the initial round
 	// trip (6.2.2).
 	granularity = time.Millisecond
-	ackDelay    = 25 * time.Millisecond // that a peer may take (6.2.1)
+	ackDelay    = 25 * time.Millisecond // maximum delay of an acknowledgement (6.2.1)
 	firstRTT    = 333 * time.Millisecond
-	paceGain    = 1.25 // of the window in a round trip (7.7)
-	maxBurst    = 10   // datagrams that may leave at once (7.7)
+	paceGain    = 1.25 // multiple of a window per round trip (7.7)
+	maxBurst    = 10   // datagrams in a burst (7.7)
 	persistent  = 3    // consecutive timeouts that reset the window (7.6.1)
 )
 
@@ -26,13 +26,13 @@ type control struct {
 	flight             []departed    // in order, from the oldest in flight
 	next, largest      uint64        // numbers: of the next datagram, of the last acknowledged
 	under              int           // datagrams in flight
-	recovery           time.Time     // losses of earlier packets do not count again
+	recovery           time.Time     // losses of packets sent before it do not count again
 	due                time.Time     // of the next datagram, by the pace
-	last               time.Time     // something was sent, or acknowledged
-	probing            int           // silences in a row
+	last               time.Time     // time of the last datagram or acknowledgement
+	probing            int           // consecutive silences
 }
 
-// departed is a datagram that was sent.
+// departed is a sent datagram.
 type departed struct {
 	number uint64
 	at     time.Time
@@ -43,7 +43,7 @@ func newControl() control { return control{window: firstWindow, threshold: 1 << 
 
 func (c *control) flying() int { return c.under }
 
-// send notes that a datagram leaves, and returns its number.
+// send records the departure of a datagram and returns its number.
 func (c *control) send(now time.Time) uint64 {
 	number := c.next
 	c.next, c.under = c.next+1, c.under+1
@@ -55,14 +55,13 @@ func (c *control) send(now time.Time) uint64 {
 	return number
 }
 
-// gap is the time between two datagrams.
+// gap returns the time between two datagrams.
 func (c *control) gap() time.Duration {
 	return time.Duration(float64(c.smoothed) / (paceGain * c.window))
 }
 
-// wait is how long the next datagram has to wait: until there is room in the window, which an
-// acknowledgement may make earlier, or by the pace. After a silence one is sent all the same, as a
-// probe.
+// wait returns the time until the next datagram may leave: when the window opens, which an
+// acknowledgement may bring forward, or by the pace. After a silence, a probe is allowed.
 func (c *control) wait(now time.Time) time.Duration {
 	if float64(c.under) >= c.window {
 		if left := c.timeout() - now.Sub(c.last); left > 0 {
@@ -93,7 +92,7 @@ func (c *control) expire() {
 	c.threshold, c.window = max(c.window/2, leastWindow), leastWindow
 }
 
-// acknowledge takes the acknowledgement of one datagram.
+// acknowledge processes the acknowledgement of one datagram.
 func (c *control) acknowledge(number uint64, now time.Time) {
 	for i := range c.flight {
 		d := &c.flight[i]
@@ -112,7 +111,7 @@ func (c *control) acknowledge(number uint64, now time.Time) {
 	c.forget()
 }
 
-// sample takes a round trip (RFC 9002, section 5.3).
+// sample updates the round-trip time (RFC 9002, section 5.3).
 func (c *control) sample(rtt time.Duration) {
 	if c.smoothed == 0 {
 		c.smoothed, c.variance = rtt, rtt/2
@@ -130,7 +129,7 @@ func (c *control) grow() {
 	c.window += 1 / c.window
 }
 
-// detect finds losses: three packets behind the last acknowledged one, or 9/8 of a round trip
+// detect marks losses: three packets behind the last acknowledged one, or 9/8 of a round trip
 // before it.
 func (c *control) detect(now time.Time) {
 	late := max(c.smoothed*9/8, granularity)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sendAll sends what the window allows at once.
+// sendAll sends a full window at once.
 func sendAll(c *control, now time.Time) (numbers []uint64) {
 	for float64(c.flying()) < c.window {
 		numbers = append(numbers, c.send(now))
@@ -29,7 +29,7 @@ func TestTheWindowGrowsByWhatIsAcknowledged(t *testing.T) {
 	}
 }
 
-// What is lost halves the window, once for all that was under way.
+// A loss halves the window, once for all datagrams in flight.
 func TestLossesHalveTheWindowOnceARoundTrip(t *testing.T) {
 	c, now := newControl(), time.Unix(0, 0)
 	first := sendAll(&c, now)
@@ -43,13 +43,13 @@ func TestLossesHalveTheWindowOnceARoundTrip(t *testing.T) {
 		t.Errorf("the window is %.1f, of %.0f at most, and its threshold %.1f", c.window, most, c.threshold)
 	}
 	before := c.window
-	c.acknowledge(first[0], now.Add(11*time.Millisecond)) // it was late, not lost
+	c.acknowledge(first[0], now.Add(11*time.Millisecond)) // late, not lost
 	if c.window != before {
 		t.Errorf("%.1f after a late one, before %.1f", c.window, before)
 	}
 }
 
-// A silence costs a probe each time it is as long as before twice, and then the window.
+// After a silence a probe is sent, each time after twice the time; then the window is reset.
 func TestSilencesArePersistentCongestion(t *testing.T) {
 	c, now := newControl(), time.Unix(0, 0)
 	under := len(sendAll(&c, now))

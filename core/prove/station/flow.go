@@ -8,38 +8,38 @@ import (
 	"weir/internal/units"
 )
 
-// Protocol of a flow's data.
+// Protocol is the protocol of a flow's data.
 type Protocol string
 
 const (
 	TCP Protocol = "tcp"
 	UDP Protocol = "udp"
-	// Probe is small datagrams at the flow's rate, which the far station sends back.
+	// Probe sends small datagrams at the flow's rate; the far station returns them.
 	Probe Protocol = "probe"
-	// QUIC is datagrams under a control like QUIC's, each acknowledged.
+	// QUIC sends datagrams with congestion control as in QUIC, each acknowledged.
 	QUIC Protocol = "quic"
-	// Short is TCP transfers of the flow's size, each by a connection of its own.
+	// Short sends TCP transfers of the flow's size, each on its own connection.
 	Short Protocol = "short"
-	// Trains is datagrams in trains, each at a rate of its own, whose arrivals are told one by one.
+	// Trains sends datagrams in trains, each at its own rate, and reports each arrival.
 	Trains Protocol = "trains"
 )
 
-// Flow is what two stations do together.
+// Flow is the traffic between two stations.
 type Flow struct {
 	Protocol    Protocol `json:"protocol"`
 	Connections int      `json:"connections"` // of TCP; a UDP flow is one socket pair
-	// Rate is what is offered, in bit/s of payload; 0 lets TCP send as fast as it can. UDP needs
-	// one.
+	// Rate is the offered rate in bit/s of payload; 0 lets TCP send as fast as it can. UDP requires
+	// a rate.
 	Rate units.BitRate `json:"rate,omitempty"`
 	// Reverse makes the far station send to the near one.
 	Reverse bool `json:"reverse,omitempty"`
-	// Size is the octets of a short transfer.
+	// Size is the number of bytes of a short transfer.
 	Size int `json:"size,omitempty"`
 	// Congestion is the congestion control of both ends of TCP; "" is the host's default.
 	Congestion string `json:"congestion,omitempty"`
 }
 
-// possible says whether a server takes part in the flow.
+// possible reports whether a server accepts the flow.
 func (f Flow) possible() bool {
 	switch {
 	case f.Connections < 1 || f.Connections > maxConnections:
@@ -50,58 +50,59 @@ func (f Flow) possible() bool {
 	return f.Protocol == TCP || f.Protocol == QUIC || f.datagrams() && f.Rate > 0
 }
 
-// datagrams says whether the flow goes by UDP.
+// datagrams reports whether the flow uses UDP.
 func (f Flow) datagrams() bool {
 	return f.Protocol == UDP || f.Protocol == Probe || f.Protocol == QUIC || f.Protocol == Trains
 }
 
-// maxSize bounds a short transfer.
+// maxSize is the maximum size of a short transfer.
 const maxSize = 1 << 20
 
-// Payload is the octets of a UDP datagram: any path carries it, IPv6's least MTU of 1280 included.
+// Payload is the payload of a UDP datagram in bytes: it fits every path, including IPv6's minimum
+// MTU of 1280.
 const Payload = 1200
 
-// Ethernet is what a packet has beyond IP in this package's wire octets, as in an interface's
-// counters.
+// Ethernet is the number of bytes per packet beyond IP in this package's wire bytes, as in an
+// interface's counters.
 const Ethernet = 14
 
-// Tally is what a station has counted since it was opened.
+// Tally holds the counters of a station since it was opened.
 type Tally struct {
-	At       time.Duration `json:"at"`       // when it was read, since the station was opened
+	At       time.Duration `json:"at"`       // time since the station was opened
 	Octets   uint64        `json:"octets"`   // payload received
 	Wire     uint64        `json:"wire"`     // received, with IP, transport and Ethernet headers
 	Segments uint64        `json:"segments"` // received
-	// Drops are datagrams that the socket did not take: its buffer was full, or a limit has refused
-	// them. They are in no other figure.
+	// Drops counts datagrams that the socket rejected because its buffer was full or by a limit. No
+	// other counter includes them.
 	Drops uint64 `json:"drops"`
 	Sent  uint64 `json:"sent"` // payload handed to the kernel
-	// Left is the payload that the kernel has sent, what it sent again included, and Again is what
-	// it sent again; of TCP alone, 0 before Linux 4.19.
+	// Left is the payload sent by the kernel, with retransmissions, and Again the retransmitted
+	// part; for TCP only, 0 before Linux 4.19.
 	Left  uint64 `json:"left,omitempty"`
 	Again uint64 `json:"again,omitempty"`
 }
 
-// Since is what came after an earlier tally.
+// Since returns the difference to an earlier tally.
 func (t Tally) Since(before Tally) Tally {
 	return Tally{At: t.At - before.At, Octets: t.Octets - before.Octets, Wire: t.Wire - before.Wire,
 		Segments: t.Segments - before.Segments, Drops: t.Drops - before.Drops, Sent: t.Sent - before.Sent,
 		Left: t.Left - before.Left, Again: t.Again - before.Again}
 }
 
-// Delay is the round-trip time that a sender's kernel has seen (TCP_INFO); zero for UDP.
+// Delay is the round-trip time measured by the sender's kernel (TCP_INFO); zero for UDP.
 type Delay struct {
 	Idle time.Duration `json:"idle"` // the shortest
 	Mean time.Duration `json:"mean"` // of the smoothed one, while it sent
 }
 
-// command is what a station is told. Do is send, measure, report or stop.
+// command is a command to a station. Do is send, measure, report or stop.
 type command struct {
 	Do       string        `json:"do"`
 	Warmup   time.Duration `json:"warmup,omitempty"`
 	Duration time.Duration `json:"duration,omitempty"`
 }
 
-// Event is what a station says: ready, begin and end of a measurement, stopped, or a problem that
+// Event is a report of a station: ready, begin and end of a measurement, stopped, or an error that
 // ends it.
 type Event struct {
 	Event   string `json:"event"`
@@ -111,10 +112,10 @@ type Event struct {
 	Problem string `json:"problem,omitempty"`
 	// Congestion is the congestion control of the station's TCP sockets, at their end.
 	Congestion string `json:"congestion_control,omitempty"`
-	// DSCPs counts what has come to the station by class, at its end.
+	// DSCPs counts packets received by the station by class, at its end.
 	DSCPs DSCPs `json:"dscps,omitempty"`
-	// Echoes are the probes that the station has sent, at its end.
+	// Echoes are the probes sent by the station, at its end.
 	Echoes []Echo `json:"echoes,omitempty"`
-	// Arrivals are the datagrams of trains that have come since the last report.
+	// Arrivals are the datagrams of trains received since the last report.
 	Arrivals []Arrival `json:"arrivals,omitempty"`
 }

@@ -24,21 +24,22 @@ import (
 // NearPart is the name under which main and TestMain register [Near] with child.Main.
 const NearPart = "prove-near"
 
-// Task is the first thing a near station reads; commands follow.
+// Task is the first input of a near station; commands follow.
 type Task struct {
 	Flow    Flow           `json:"flow"`
 	Target  netip.AddrPort `json:"target"`
 	Session string         `json:"session"`
-	User    *uint32        `json:"user,omitempty"` // who to become
+	User    *uint32        `json:"user,omitempty"` // user of the process
 	Mark    uint32         `json:"mark,omitempty"` // of the sockets
 	DSCP    uint8          `json:"dscp,omitempty"` // of datagrams
-	Late    bool           `json:"late,omitempty"` // both once the sockets are open, instead of before
+	Late    bool           `json:"late,omitempty"` // User and Mark apply after the sockets are open, instead of before
 }
 
-// connectTime bounds a handshake: the far station has said that it is there.
+// connectTime is the maximum duration of a handshake: the far station has reported that it is
+// ready.
 const connectTime = 5 * time.Second
 
-// Near is the process in the scope: it connects to the far station and does what it is told.
+// Near is the process in the scope: it connects to the far station and executes commands.
 func Near(in io.Reader, out io.Writer) error {
 	commands := json.NewDecoder(in)
 	var task Task
@@ -52,8 +53,8 @@ func Near(in io.Reader, out io.Writer) error {
 	return operate(commands, out, c)
 }
 
-// near opens the sockets. Marking them takes privilege: then the process becomes the user
-// afterwards, and its sockets are given to that user before they connect.
+// near opens the sockets. Marking requires privilege: the process then changes to the user
+// afterwards, and its sockets get that owner before they connect.
 func near(task Task) (carrier, error) {
 	first := task.User != nil && !task.Late && task.Mark == 0
 	if first {
@@ -63,7 +64,7 @@ func near(task Task) (carrier, error) {
 	}
 	open := nearTCP
 	if task.Flow.Protocol == Short {
-		if first || task.User == nil || task.Mark != 0 { // sockets that are marked are given to the user
+		if first || task.User == nil || task.Mark != 0 { // the user owns marked sockets
 			return &shorts{task: task}, nil
 		}
 		return &shorts{task: task}, become(int(*task.User))
@@ -78,8 +79,8 @@ func near(task Task) (carrier, error) {
 	return c, err
 }
 
-// become gives this process another user for good. The death signal, which that takes away, is
-// asked for again.
+// become changes the user of this process for good. It sets the death signal again, which the
+// change clears.
 func become(user int) error {
 	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(user, user, user), syscall.Setresuid(user, user, user)); err != nil {
 		return fmt.Errorf("become user %d: %w", user, err)
@@ -106,8 +107,8 @@ func nearTCP(task Task) (carrier, error) {
 	return newStreams(task.Flow, conns), nil
 }
 
-// open connects a socket to the far station; it is marked and given to its user before that, or
-// marked afterwards.
+// open connects a socket to the far station. The socket is marked and gets its owner before that,
+// or is marked afterwards.
 func (t Task) open(network string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
@@ -135,7 +136,7 @@ func (t Task) open(network string) (net.Conn, error) {
 	return c, err
 }
 
-// mark has the kernel mark what the socket sends (SO_MARK).
+// mark sets the mark of sent packets (SO_MARK).
 func mark(raw syscall.RawConn, number uint32) (err error) {
 	outer := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, int(number)) })
 	if err = errors.Join(outer, err); err != nil {
@@ -163,7 +164,7 @@ func closeAll(conns []*net.TCPConn) {
 	}
 }
 
-// choose gives a connection its congestion control.
+// choose sets the congestion control of a connection.
 func choose(c *net.TCPConn, name string) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -173,7 +174,7 @@ func choose(c *net.TCPConn, name string) error {
 	return errors.Join(outer, err)
 }
 
-// nearUDP announces itself until the far station answers: datagrams may be lost.
+// nearUDP repeats its announcement until the far station answers, because datagrams may be lost.
 func nearUDP(task Task) (carrier, error) {
 	opened, err := task.open("udp")
 	if err != nil {
@@ -190,7 +191,7 @@ func nearUDP(task Task) (carrier, error) {
 			_ = c.Close()
 			return nil, fmt.Errorf("reach %s by UDP: no answer within %s", task.Target, connectTime)
 		}
-		_, _ = c.Write([]byte(announcement)) // what is refused now is sent again
+		_, _ = c.Write([]byte(announcement)) // a rejected announcement is repeated
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		n, err := c.Read(answer)
 		if nonce, is := strings.CutPrefix(string(answer[:n]), challenge); err == nil && is {
@@ -224,8 +225,8 @@ func nearUDP(task Task) (carrier, error) {
 	return d, nil
 }
 
-// socketDrops is how many datagrams found the receive buffer full (SO_MEMINFO, SK_MEMINFO_DROPS in
-// linux/sock_diag.h).
+// socketDrops returns the number of datagrams dropped because the receive buffer was full
+// (SO_MEMINFO, SK_MEMINFO_DROPS in linux/sock_diag.h).
 func socketDrops(c *net.UDPConn) uint64 {
 	const drops = 8
 	var info [9]uint32
@@ -244,15 +245,14 @@ func socketDrops(c *net.UDPConn) uint64 {
 // FarPart is the name under which main and TestMain register [Far] with child.Main.
 const FarPart = "prove-far"
 
-// FarTask says how a far station of one's own is to serve.
+// FarTask configures an own far station.
 type FarTask struct {
 	Listen string  `json:"listen"` // address and port; a port of 0 is any
 	Token  string  `json:"token"`
-	User   *uint32 `json:"user,omitempty"` // who owns its sockets
+	User   *uint32 `json:"user,omitempty"` // owner of its sockets
 }
 
-// Far serves far stations in a process of its own until its input ends. It says the address that it
-// listens on.
+// Far serves far stations in its own process until its input ends. It reports its address.
 func Far(in io.Reader, out io.Writer) error {
 	commands := json.NewDecoder(in)
 	var task FarTask

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// belongTo gives the server's sockets, and those that it accepts, another owner: limits of users go
-// by a socket's owner, which need not be its process's (fchown(2) on a socket).
+// belongTo sets the owner of the server's sockets, and of accepted ones: limits of users match the
+// owner of a socket, which may differ from that of its process (fchown(2) on a socket).
 func (s *Server) belongTo(user int) error {
 	s.owner = user
 	return errors.Join(chown(s.tcp, user), chown(s.udp, user))
@@ -26,7 +26,7 @@ func chown(socket syscall.Conn, user int) error {
 	return give(raw, user)
 }
 
-// give gives a socket another owner.
+// give sets the owner of a socket.
 func give(raw syscall.RawConn, user int) (err error) {
 	outer := raw.Control(func(fd uintptr) { err = unix.Fchown(int(fd), user, user) })
 	if err = errors.Join(outer, err); err != nil {
@@ -35,7 +35,7 @@ func give(raw syscall.RawConn, user int) (err error) {
 	return nil
 }
 
-// bounded reads at most left octets; a negative left is no bound.
+// bounded reads at most left bytes; a negative left is no limit.
 type bounded struct {
 	from io.Reader
 	left int

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// ProbePayload is the octets of a probe: with headers it is as small as an acknowledgement or a
-	// query for a name, which limits that drop by size spare.
+	// ProbePayload is the payload of a probe in bytes: with headers it is as small as an
+	// acknowledgement or a DNS query, which limits that drop by size spare.
 	ProbePayload = 32
-	// probePatience is how long the last probes are waited for: longer than any queue is that still
-	// lets small packets pass.
+	// probePatience is the maximum wait for the last probes. It exceeds the delay of every queue
+	// that still passes small packets.
 	probePatience = 500 * time.Millisecond
 )
 
-// Echo is one probe. It was sent at At, of CLOCK_MONOTONIC, and was back RTT later; 0 if never.
+// Echo is one probe, sent at At (CLOCK_MONOTONIC) and returned after RTT; 0 if it was lost.
 type Echo struct {
 	At  time.Duration `json:"at"`
 	RTT time.Duration `json:"rtt,omitempty"`
 }
 
-// probes are those of one near station. It is safe for concurrent use.
+// probes holds the probes of one near station. It is safe for concurrent use.
 type probes struct {
 	mu   sync.Mutex
 	sent []Echo
-	open int // that are not back
+	open int // not returned yet
 }
 
-// send sends them at rate bit/s of payload until stop is closed, and waits for the last ones.
+// send sends probes at rate bit/s of payload until stop is closed, and waits for the last ones.
 func (p *probes) send(rate float64, write func([]byte) error, stop <-chan struct{}) error {
 	err := pace(rate, ProbePayload, stop, func() error { return p.one(write) })
 	for end := time.Now().Add(probePatience); err == nil && time.Now().Before(end) && p.waiting(); {
@@ -43,7 +43,7 @@ func (p *probes) send(rate float64, write func([]byte) error, stop <-chan struct
 	return err
 }
 
-// one sends one. What the kernel refuses is lost like what is lost on its way.
+// one sends one probe. A probe rejected by the kernel counts as lost.
 func (p *probes) one(write func([]byte) error) error {
 	now, err := Monotonic()
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *probes) waiting() bool {
 	return p.open > 0
 }
 
-// back notes that a probe has come back; a second copy of it changes nothing.
+// back records the return of a probe; a second copy changes nothing.
 func (p *probes) back(b []byte) {
 	now, err := Monotonic()
 	if err != nil || len(b) != ProbePayload {
@@ -86,7 +86,7 @@ func (p *probes) all() []Echo {
 	return slices.Clone(p.sent)
 }
 
-// Monotonic reads the clock that probes go by, which all processes of a host share
+// Monotonic returns the time on the clock of probes, which all processes of a host share
 // (CLOCK_MONOTONIC, clock_gettime(2)).
 func Monotonic() (time.Duration, error) {
 	var now unix.Timespec

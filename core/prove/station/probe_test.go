@@ -38,7 +38,7 @@ func TestProbesComeBack(t *testing.T) {
 	}
 }
 
-// What was answered twice or never asked changes nothing, and what was refused is lost.
+// A duplicate or unknown answer changes nothing, and a rejected probe counts as lost.
 func TestProbesAreMatchedByNumber(t *testing.T) {
 	p := probes{}
 	var last []byte
@@ -60,7 +60,7 @@ func TestProbesAreMatchedByNumber(t *testing.T) {
 	}
 }
 
-// Both kinds go either way, and over loopback nothing is lost that the receiver does not name.
+// Both kinds work in both directions, and over loopback all losses are counted by the receiver.
 func TestUsersFlowsGoEitherWay(t *testing.T) {
 	for _, f := range []Flow{{Protocol: QUIC, Connections: 1}, {Protocol: Short, Connections: 1, Size: 100_000}} {
 		for _, f.Reverse = range []bool{false, true} {

@@ -24,22 +24,22 @@ const (
 	format   = "weir-prove-peer/2"
 	greeting = "weir-prove-peer/2 " // begins a UDP announcement, which names the session, and answers one that is believed
 
-	challenge = "weir-prove-nonce " // answers an announcement whose sender has yet to show that it is at its address
+	challenge = "weir-prove-nonce " // answers an announcement from an unverified address
 
 	kindControl = "control"
 	kindData    = "data"
 
 	helloTime = 10 * time.Second
-	// idleTime ends a session whose client says nothing: no measurement is longer.
+	// idleTime ends a session without commands from its client: no measurement is longer.
 	idleTime = time.Hour
-	// maxSessions bounds what strangers without the token could not reach and a client that leaks
-	// could.
+	// maxSessions limits the number of sessions, in case a client leaks them. Clients without the
+	// token cannot create any.
 	maxSessions    = 32
 	maxConnections = 64
 )
 
-// hello is the first thing on every TCP connection: control names the flow and knows the token,
-// data the session.
+// hello is the first message on every TCP connection: a control connection names the flow and has
+// the token, a data connection names the session.
 type hello struct {
 	Format  string `json:"format"`
 	Kind    string `json:"kind"`
@@ -48,10 +48,10 @@ type hello struct {
 	Flow    Flow   `json:"flow,omitzero"`
 }
 
-// Server makes far stations for clients that know its token. It sends to nobody but the other end
-// of a connection that names a session, which only such a client is told, or of a UDP announcement
-// that repeats the nonce which was sent to its address: who writes another's address into an
-// announcement has a single datagram sent there, no longer than the announcement. It is safe for
+// Server creates far stations for clients with its token. It sends only to the other end of a
+// connection that names a session, which the server reveals only to such a client, or to the source
+// of a UDP announcement with the nonce that was sent to that address. An announcement with a
+// spoofed source thus causes one datagram, no longer than the announcement. It is safe for
 // concurrent use.
 type Server struct {
 	token string
@@ -61,17 +61,17 @@ type Server struct {
 
 	mu       sync.Mutex // guards the maps
 	sessions map[string]*session
-	remotes  map[netip.AddrPort]*session // of UDP
+	remotes  map[netip.AddrPort]*session // of UDP clients
 }
 
-// session is one flow's far end while it is being connected and used.
+// session is the far end of one flow.
 type session struct {
 	flow   Flow
 	conns  chan *net.TCPConn
 	joined chan netip.AddrPort // the UDP client, once
-	nonce  string              // that the UDP client must repeat
+	nonce  string              // required from the UDP client
 	remote netip.AddrPort
-	data   *datagrams // set under the server's lock when the client has joined
+	data   *datagrams // set under the server's lock after the client has joined
 }
 
 // Listen opens a server on a TCP and a UDP port of the same number.
@@ -88,7 +88,7 @@ func Listen(address, token string) (*Server, error) {
 		network = "tcp4"
 	}
 	var last error
-	for range 8 { // a port of 0 may be free for TCP and taken for UDP
+	for range 8 { // with port 0, the TCP port may be in use for UDP
 		tcp, err := listenTCP(network, at)
 		if err != nil {
 			return nil, fault.Wrap(fmt.Errorf("listen: %w", err), fault.Failed, "name an address of this host and a free port")
@@ -109,7 +109,7 @@ func Listen(address, token string) (*Server, error) {
 	return nil, fault.Wrap(fmt.Errorf("listen: %w", last), fault.Failed, "name an address of this host and a port that is free for UDP too")
 }
 
-// listenTCP leaves MPTCP out, whose sockets do not tell the class of what comes.
+// listenTCP disables MPTCP: MPTCP sockets do not report the class of received packets.
 func listenTCP(network string, at netip.AddrPort) (*net.TCPListener, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
@@ -120,7 +120,7 @@ func listenTCP(network string, at netip.AddrPort) (*net.TCPListener, error) {
 	return listener.(*net.TCPListener), nil
 }
 
-// Addr is the address that the server listens on.
+// Addr returns the address of the server.
 func (s *Server) Addr() netip.AddrPort { return s.tcp.Addr().(*net.TCPAddr).AddrPort() }
 
 // Serve serves until ctx ends.
@@ -135,7 +135,7 @@ func (s *Server) Serve(ctx context.Context) error {
 				return fmt.Errorf("accept: %w", err)
 			}
 			if s.owner >= 0 {
-				_ = chown(c, s.owner) // a connection that has ended meanwhile has no owner
+				_ = chown(c, s.owner) // a connection that has ended has no owner
 			}
 			go s.greet(ctx, c)
 		}
@@ -147,11 +147,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// greet reads a connection's hello and gives it to whom it belongs; a stranger's is closed.
+// greet reads the hello of a connection and assigns it; it closes a connection without the token.
 func (s *Server) greet(ctx context.Context, c *net.TCPConn) {
 	_ = c.SetReadDeadline(time.Now().Add(helloTime))
 	var h hello
-	// A stranger's first line is no reason to read for ever.
+	// A client without the token must not block the server with an endless line.
 	limited := &bounded{from: c, left: 4096}
 	decoder := json.NewDecoder(limited)
 	if err := decoder.Decode(&h); err != nil || h.Format != format {
@@ -178,11 +178,11 @@ func (s *Server) greet(ctx context.Context, c *net.TCPConn) {
 	select {
 	case have.conns <- c:
 	default:
-		_ = c.Close() // more than the flow has
+		_ = c.Close() // more connections than the flow has
 	}
 }
 
-// control is one flow, from the client's hello to its end.
+// control serves one flow, from the client's hello to its end.
 func (s *Server) control(ctx context.Context, c *net.TCPConn, commands *json.Decoder, h hello) error {
 	if subtle.ConstantTimeCompare([]byte(h.Token), []byte(s.token)) != 1 {
 		return errors.New("the token is not this peer's")
@@ -266,7 +266,7 @@ func (s *Server) await(ctx context.Context, one *session) (carrier, error) {
 	return newStreams(one.flow, conns), nil
 }
 
-// receive takes all datagrams of all flows.
+// receive reads the datagrams of all flows.
 func (s *Server) receive() error {
 	buffer, control := make([]byte, 2048), make([]byte, 256)
 	for {
@@ -275,7 +275,7 @@ func (s *Server) receive() error {
 			if errors.Is(err, net.ErrClosed) {
 				return err
 			}
-			continue // an ICMP error about somebody who has gone
+			continue // an ICMP error for a client that has ended
 		}
 		s.mu.Lock()
 		one := s.remotes[from]
@@ -289,8 +289,8 @@ func (s *Server) receive() error {
 }
 
 // join makes the sender of an announcement the near end of its session, and answers. Packet
-// information (ip(7)) says which of the host's addresses the announcement came to; given back when
-// sending, it makes that the source.
+// information (ip(7)) contains the host's address that the announcement was sent to; in the answer
+// it selects that address as the source.
 func (s *Server) join(announced string, from netip.AddrPort, information []byte) {
 	id, nonce, repeated := strings.Cut(announced, " ")
 	s.mu.Lock()
@@ -317,7 +317,7 @@ func (s *Server) join(announced string, from netip.AddrPort, information []byte)
 		_ = s.udp.SetReadBuffer(bufferOf(one.flow))
 	}
 	s.mu.Unlock()
-	_, _, _ = s.udp.WriteMsgUDPAddrPort([]byte(greeting), information, from) // asked again, it answers again
+	_, _, _ = s.udp.WriteMsgUDPAddrPort([]byte(greeting), information, from) // a repeated announcement gets the answer again
 	if first {
 		one.joined <- from
 	}

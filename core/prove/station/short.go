@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// shortPatience is how long the last transfer may take when the flow is to end.
+// shortPatience is the maximum duration of the last transfer at the end of the flow.
 const shortPatience = 5 * time.Second
 
-// nothingSent is of ends that count nothing of what sockets do.
+// nothingSent is the part of an end without socket counters.
 type nothingSent struct{}
 
 func (nothingSent) tally() (Tally, error) { return Tally{}, nil }
@@ -25,8 +25,7 @@ func (nothingSent) delay() Delay          { return Delay{} }
 func (nothingSent) congestion() string    { return "" }
 func (nothingSent) dscps() DSCPs          { return nil }
 
-// shorts is the near end of a flow of short transfers, one after the other, each with a connection
-// of its own.
+// shorts is the near end of a flow of short transfers, in sequence, each on its own connection.
 type shorts struct {
 	nothingSent
 	task Task
@@ -35,7 +34,7 @@ type shorts struct {
 	ended []Echo
 }
 
-// send makes transfers until stop is closed. The last one is waited for.
+// send runs transfers until stop is closed, and waits for the last one.
 func (s *shorts) send(stop <-chan struct{}) error {
 	for {
 		select {
@@ -82,8 +81,8 @@ func (s *shorts) one(stop <-chan struct{}) error {
 	return err
 }
 
-// transfer is one end of one transfer, which is over when the receiver has all of it and the sender
-// knows.
+// transfer runs one end of one transfer, which ends when the receiver has all data and the sender
+// knows it.
 func (f Flow) transfer(c *net.TCPConn, receives bool) error {
 	if receives {
 		discard(c)
@@ -110,7 +109,7 @@ func (s *shorts) echoes() []Echo {
 
 func (s *shorts) close() {}
 
-// shortsFar is the far end of such a flow: it serves whatever connections come.
+// shortsFar is the far end of such a flow: it serves all incoming connections.
 type shortsFar struct {
 	nothingSent
 	end context.CancelFunc

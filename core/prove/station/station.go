@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// carrier is the sockets of one end of a flow.
+// carrier holds the sockets of one end of a flow.
 type carrier interface {
 	// send sends until stop is closed or the flow breaks.
 	send(stop <-chan struct{}) error
-	// tally is what was counted so far; At is left to the caller.
+	// tally returns the counters so far; the caller sets At.
 	tally() (Tally, error)
-	// delay is what the kernel has measured while it sent.
+	// delay returns the sender kernel's measurement.
 	delay() Delay
-	// congestion is the congestion control of the sockets; "" for UDP.
+	// congestion returns the congestion control of the sockets; "" for UDP.
 	congestion() string
-	// dscps counts what has come by its class, where that is told.
+	// dscps counts received packets by class, if the sockets report it.
 	dscps() DSCPs
-	// echoes are the probes that were sent; nil for other flows.
+	// echoes returns the sent probes; nil for other flows.
 	echoes() []Echo
-	// arrivals are those of trains since it was asked last; nil for other flows.
+	// arrivals returns the arrivals of trains since the last call; nil for other flows.
 	arrivals() []Arrival
 	close()
 }
@@ -36,13 +36,13 @@ type station struct {
 	opened  time.Time
 	stop    chan struct{}
 	sending sync.WaitGroup
-	broke   error // why sending ended early; read after sending
+	broke   error // reason for the early end of sending; read after sending
 
 	mu  sync.Mutex // guards out
 	out *json.Encoder
 }
 
-// operate says ready and executes commands until stop, the end of the commands or a problem. It
+// operate reports ready and executes commands until stop, the end of the commands or an error. It
 // closes the carrier.
 func operate(commands *json.Decoder, out io.Writer, c carrier) error {
 	s := &station{carrier: c, opened: time.Now(), stop: make(chan struct{}), out: json.NewEncoder(out)}
@@ -92,7 +92,7 @@ func (s *station) stopped() error {
 	return s.say(done)
 }
 
-// measure waits for the warm-up to end, and says what was counted then and after the duration.
+// measure reports the counters at the end of the warm-up and after the duration.
 func (s *station) measure(m command) {
 	for _, step := range []struct {
 		name string
@@ -110,7 +110,7 @@ func (s *station) measure(m command) {
 			now = Event{Event: "problem", Problem: err.Error()}
 		}
 		if s.say(now) != nil {
-			return // nobody listens any more, which ends the commands too
+			return // the client has ended, which ends the commands too
 		}
 	}
 }
@@ -130,9 +130,8 @@ func (s *station) say(e Event) error {
 	return nil
 }
 
-// pace calls write for every octets of payload, at rate bit/s, until stop is closed or it fails. A
-// rate of 0 does not wait. A writer that was held up does not catch up by more than a few
-// milliseconds.
+// pace calls write for each block of payload at rate bit/s, until stop is closed or write fails. A
+// rate of 0 does not wait. A delayed writer catches up by a few milliseconds at most.
 func pace(rate float64, octets int, stop <-chan struct{}, write func() error) error {
 	const behind, ahead = 5 * time.Millisecond, time.Millisecond
 	due := time.Now()

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve runs a server on a loopback address for the time of the test.
+// serve runs a server on a loopback address during the test.
 func serve(t *testing.T, address, token string) *Server {
 	t.Helper()
 	server, err := Listen(address, token)
@@ -47,7 +47,7 @@ func serve(t *testing.T, address, token string) *Server {
 	return server
 }
 
-// transfer sends a flow over loopback and returns what arrived.
+// transfer sends a flow over loopback and returns the received data.
 func transfer(t *testing.T, address string, f Flow) Tally {
 	t.Helper()
 	server := serve(t, address, "secret")
@@ -115,7 +115,7 @@ func TestMeasureCallsBothEdgesAndCountsWithinThem(t *testing.T) {
 	}
 }
 
-// The congestion control is the sending socket's, whichever end that is.
+// The reported congestion control is that of the sending socket at either end.
 func TestTheSendersCongestionControlIsReported(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		server := serve(t, "127.0.0.1:0", "secret")
@@ -132,7 +132,7 @@ func TestTheSendersCongestionControlIsReported(t *testing.T) {
 	}
 }
 
-// Marks take privilege, and the sockets are the user's nevertheless.
+// Marks require privilege, and yet the user owns the sockets.
 func TestSocketsAreMarkedBeforeTheyConnectOrAfterwards(t *testing.T) {
 	testutil.NeedRoot(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -201,7 +201,7 @@ func TestAStrangerGetsNothing(t *testing.T) {
 	}
 }
 
-// A datagram that names no session must not be answered: the peer would serve to reflect traffic.
+// A datagram that names no session gets no answer: otherwise the peer could reflect traffic.
 func TestAnAnnouncementOfNoSessionIsNotAnswered(t *testing.T) {
 	server := serve(t, "127.0.0.1:0", "secret")
 	c, err := net.Dial("udp", server.Addr().String())
@@ -214,7 +214,8 @@ func TestAnAnnouncementOfNoSessionIsNotAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What is answered comes before the answer to a session that exists.
+	// The server answers in order: an answer to the first datagram would precede that to a session
+	// that exists.
 	id, _, err := server.open(Flow{Protocol: UDP, Connections: 1, Rate: 1e6})
 	if err != nil {
 		t.Fatal(err)
@@ -256,8 +257,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Who writes another's address into an announcement, even one of a session, has no traffic sent
-// there.
+// An announcement with a spoofed source, even of a session, causes no traffic beyond one nonce.
 func TestASpoofedAnnouncementIsAnsweredByANonceAlone(t *testing.T) {
 	server := serve(t, "127.0.0.1:0", "secret")
 	id, one, err := server.open(Flow{Protocol: UDP, Connections: 1, Rate: 20e6, Reverse: true})

@@ -22,28 +22,29 @@ import (
 )
 
 const (
-	writeSize   = 128 << 10 // octets that one unpaced write hands over
+	writeSize   = 128 << 10 // bytes of one unpaced write
 	samplePause = 20 * time.Millisecond
-	// timestamps are the octets of TCP's timestamp option with its padding (RFC 7323); TCP_INFO's
-	// first option flag (TCPI_OPT_TIMESTAMPS in linux/tcp.h) says whether the connection has it.
+	// timestamps is the size of TCP's timestamp option with padding in bytes (RFC 7323); the first
+	// option flag of TCP_INFO (TCPI_OPT_TIMESTAMPS in linux/tcp.h) reports whether the connection
+	// uses it.
 	timestamps, hasTimestamps = 12, 1
 )
 
 var blank = make([]byte, writeSize)
 
-// streams are the TCP connections of one end. What arrives is thrown away inside the kernel.
+// streams holds the TCP connections of one end. The kernel discards received data.
 type streams struct {
 	flow  Flow
 	conns []*net.TCPConn
 	sent  atomic.Uint64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	samples int
 	total   time.Duration
 	came    classes
 }
 
-// newStreams takes the connections over and begins to receive.
+// newStreams takes over the connections and starts to receive.
 func newStreams(f Flow, conns []*net.TCPConn) *streams {
 	s := &streams{flow: f, conns: conns}
 	for _, c := range conns {
@@ -74,7 +75,7 @@ func (s *streams) send(stop <-chan struct{}) error {
 	return errors.Join(errs...)
 }
 
-// sendOne writes until stop is closed; a write that waits for the window is interrupted then.
+// sendOne writes until stop is closed, which also interrupts a write that waits for the window.
 func (s *streams) sendOne(c *net.TCPConn, stop <-chan struct{}) error {
 	ended := make(chan struct{})
 	defer close(ended)
@@ -137,7 +138,7 @@ func (s *streams) delay() Delay {
 	return d
 }
 
-// congestion names the congestion controls of the connections, each once.
+// congestion returns the distinct congestion controls of the connections.
 func (s *streams) congestion() string {
 	var names []string
 	for _, c := range s.conns {
@@ -154,8 +155,7 @@ func (s *streams) congestion() string {
 	return strings.Join(names, ", ")
 }
 
-// tally counts wire octets by the kernel's count of segments: a super-packet counts as the segments
-// it was made of.
+// tally counts wire bytes by the kernel's segment counters: a super-packet counts as its segments.
 func (s *streams) tally() (Tally, error) {
 	t := Tally{Sent: s.sent.Load()}
 	for _, c := range s.conns {
@@ -179,7 +179,7 @@ func (s *streams) tally() (Tally, error) {
 	return t, nil
 }
 
-// close resets the connections, so that nothing of the flow lives on.
+// close resets the connections, so that none of them remains.
 func (s *streams) close() {
 	for _, c := range s.conns {
 		_ = c.SetLinger(0)

@@ -18,24 +18,24 @@ import (
 	"weir/internal/wait"
 )
 
-// Arrival is one datagram of a train: its number in it, when it was sent by the sender's clock, and
-// when it came by the receiver's, which is another one.
+// Arrival is one datagram of a train: its number, its send time on the sender's clock, and its
+// arrival time on the receiver's clock, which differs.
 type Arrival struct {
 	Number uint32 `json:"n"`
 	Sent   int64  `json:"s"` // nanoseconds
 	Came   int64  `json:"c"`
 }
 
-// maxArrivals bounds what a far station keeps between two reports.
+// maxArrivals is the maximum number of arrivals between two reports.
 const maxArrivals = 8192
 
-// trains are the arrivals at a far station. It is safe for concurrent use.
+// trains holds the arrivals at a far station. It is safe for concurrent use.
 type trains struct {
 	mu   sync.Mutex
 	came []Arrival
 }
 
-// note keeps the arrival of a datagram.
+// note records the arrival of a datagram.
 func (t *trains) note(b, control []byte) {
 	if len(b) != Payload {
 		return
@@ -55,7 +55,7 @@ func (t *trains) take() []Arrival {
 	return all
 }
 
-// wantTime asks for the kernel's time of what comes (SO_TIMESTAMPNS, socket(7)).
+// wantTime requests the kernel's receive timestamps (SO_TIMESTAMPNS, socket(7)).
 func wantTime(c syscall.Conn) error {
 	raw, err := c.SyscallConn()
 	if err == nil {
@@ -68,7 +68,7 @@ func wantTime(c syscall.Conn) error {
 	return nil
 }
 
-// timeIn is the kernel's time in control messages, or now.
+// timeIn returns the kernel's timestamp in control messages, or the current time.
 func timeIn(control []byte) int64 {
 	messages, _ := unix.ParseSocketControlMessage(control)
 	for _, m := range messages {
@@ -79,7 +79,7 @@ func timeIn(control []byte) int64 {
 	return time.Now().UnixNano()
 }
 
-// Sender is a near station in this process: of flows that no scope has to send. It is not safe for
+// Sender is a near station in this process, for flows outside any scope. It is not safe for
 // concurrent use; Close ends both stations.
 type Sender struct {
 	control net.Conn
@@ -87,7 +87,7 @@ type Sender struct {
 	near    *datagrams
 }
 
-// Join connects to the peer by a flow of datagrams that leave with a DSCP.
+// Join connects to the peer with a flow of datagrams with a DSCP.
 func Join(ctx context.Context, p Peer, f Flow, dscp uint8) (*Sender, error) {
 	dialer := net.Dialer{Timeout: connectTime}
 	control, err := dialer.DialContext(ctx, "tcp", p.Control.String())
@@ -129,13 +129,13 @@ func (s *Sender) Close() {
 	}
 }
 
-// reportTime is how long the last datagrams of a train may be on their way: the path's queues.
+// reportTime is the maximum time in flight of the last datagrams of a train, in the path's queues.
 const reportTime, reportEvery = 500 * time.Millisecond, 2 * time.Millisecond
 
-// Train sends datagrams at a rate of payload and returns those that have arrived, in the order of
-// their arrival. stop is asked before each whether it is enough.
+// Train sends datagrams at a rate of payload and returns the arrivals, in their order. It calls
+// stop before each datagram and ends if stop returns true.
 func (s *Sender) Train(ctx context.Context, rate float64, datagrams int, stop func() bool) (sent int, came []Arrival, err error) {
-	if _, err := s.report(ctx); err != nil { // of the train before
+	if _, err := s.report(ctx); err != nil { // discards the arrivals of the train before
 		return 0, nil, err
 	}
 	end, b := make(chan struct{}), make([]byte, Payload)
@@ -174,11 +174,11 @@ func (s *Sender) report(ctx context.Context) ([]Arrival, error) {
 	return got.Arrivals, nil
 }
 
-// Probe sends small datagrams that come back, at a rate of payload, until ctx ends. It begins with
-// an empty list; Echoes may be called meanwhile.
+// Probe sends small datagrams, which return, at a rate of payload until ctx ends. It starts with an
+// empty list; Echoes may be called meanwhile.
 func (s *Sender) Probe(ctx context.Context, rate float64) error {
 	return s.near.probes.send(rate, s.near.write, ctx.Done())
 }
 
-// Echoes are the probes so far.
+// Echoes returns the probes so far.
 func (s *Sender) Echoes() []Echo { return s.near.echoes() }

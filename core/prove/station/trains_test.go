@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each datagram of a train is told with its number, its class and both times; the next train begins
-// with none of them.
+// Each datagram of a train is reported with its number, class and both times; the next train starts
+// empty.
 func TestTrainsAreToldOneByOne(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		server := serve(t, address, "secret")

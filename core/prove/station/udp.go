@@ -12,14 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receiveBuffer of a UDP socket, in octets. It is small on purpose: what waits in it has arrived
-// and is not counted yet, while what it has no room for is counted by the kernel at once.
+// receiveBuffer is the receive buffer of a UDP socket in bytes. It is small on purpose: datagrams
+// waiting in it are not counted yet, while the kernel counts datagrams beyond it at once.
 const receiveBuffer = 16 << 10
 
-// roomyBuffer is that of flows whose losses count: a socket is not to lose what the path carries.
+// roomyBuffer is the buffer of flows with counted losses: the socket must not lose datagrams that
+// the path carried.
 const roomyBuffer = 1 << 20
 
-// bufferOf is a flow's, as far as the kernel lets it be (net.core.rmem_max).
+// bufferOf returns the receive buffer for a flow, within net.core.rmem_max.
 func bufferOf(f Flow) int {
 	if f.Protocol == UDP {
 		return receiveBuffer
@@ -27,27 +28,27 @@ func bufferOf(f Flow) int {
 	return roomyBuffer
 }
 
-// Datagram is the octets on the wire of one datagram of a flow to an address, as in an interface's
-// counters.
+// Datagram returns the bytes on the wire of one datagram of a flow to an address, as in an
+// interface's counters.
 func Datagram(to netip.Addr) uint64 { return Payload + Headers(to) }
 
-// Headers is the octets of IP, UDP and Ethernet around a datagram to an address.
+// Headers returns the bytes of IP, UDP and Ethernet around a datagram to an address.
 func Headers(to netip.Addr) uint64 { return headersTo(netip.AddrPortFrom(to, 0)) }
 
-// datagrams is one end of a UDP flow: a socket, what it sends by, and who it sends to.
+// datagrams is one end of a UDP flow: a socket, its pace, and its remote address.
 type datagrams struct {
 	flow   Flow
 	write  func([]byte) error
 	drops  func() uint64
 	shut   func()
-	header uint64 // octets of IP, UDP and Ethernet
+	header uint64 // bytes of IP, UDP and Ethernet
 	sent   atomic.Uint64
 	octets atomic.Uint64
 	count  atomic.Uint64
 	came   classes
-	probes *probes // of the near station of a flow of them
-	acked  *acked  // of flows like QUIC's
-	trains trains  // of the far station of a flow of them
+	probes *probes // for the near station of a flow of probes
+	acked  *acked  // for flows like QUIC
+	trains trains  // for the far station of a flow of trains
 }
 
 func headersTo(remote netip.AddrPort) uint64 {
@@ -72,7 +73,7 @@ func (d *datagrams) arrived(b, control []byte) {
 	case d.probes != nil:
 		d.probes.back(b)
 	case d.flow.Protocol == Probe:
-		_ = d.write(b) // what is lost on its way back is lost
+		_ = d.write(b) // a lost echo counts as a lost probe
 	case d.acked != nil && len(b) == ackOctets:
 		d.acked.back(b)
 	case d.acked != nil && len(b) == Payload:
@@ -100,8 +101,8 @@ func (d *datagrams) send(stop <-chan struct{}) error {
 	}
 	return pace(float64(d.flow.Rate), Payload, stop, func() error {
 		err := d.write(blank[:Payload])
-		// A limit may refuse datagrams with an error, and queues may be full; both are what is to
-		// be measured.
+		// A limit may reject datagrams with an error, and queues may be full: the test measures
+		// both.
 		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EAGAIN) {
 			return nil
 		}
@@ -127,8 +128,8 @@ func (d *datagrams) congestion() string { return "" }
 
 func (d *datagrams) close() { d.shut() }
 
-// wantInformation asks for the address that each datagram came to. A socket of IPv4 refuses the
-// option of IPv6.
+// wantInformation requests the destination address of each datagram. An IPv4 socket rejects the
+// IPv6 option.
 func wantInformation(c *net.UDPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
