@@ -97,5 +97,11 @@ func (p Path) Known() (hop int) {
 	return hop
 }
 
+// Reached reports whether the destination itself has answered.
+func (p Path) Reached() bool { return p.Ends() && p.Hops[len(p.Hops)-1].Address == p.To }
+
+// Whole reports whether the code point is known up to the destination.
+func (p Path) Whole() bool { return p.Reached() && p.Known() == p.Hops[len(p.Hops)-1].Hop }
+
 // Ends reports whether the destination, or a router that rejects the packet, has answered.
 func (p Path) Ends() bool { return len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].Answer.last() }

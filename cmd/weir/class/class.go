@@ -57,8 +57,9 @@ TCP, over IPv4 and IPv6, as far as the destination has them. A hop that sends no
 errors is told as silent; what the destination does is known where it answers with an
 ICMP error, as Linux does to a datagram for a closed port.
 
-It ends with 1 if the DSCP is another than was sent at any hop, and with 3 if no hop
-tells. It takes root, or CAP_NET_RAW.`,
+The verdict "keeps it" means that the destination reported the DSCP that was sent. A path
+with an unknown end is "unchanged up to hop N". The exit status is 1 if any hop reported
+another DSCP, and 3 if no path reached the destination. It takes root, or CAP_NET_RAW.`,
 		Example: `  sudo weir class trace mirror.example.net
   sudo weir class trace 2001:db8::80 --class CS1 --protocol tcp --port 443
   sudo weir class trace 192.0.2.1 --attempts 10 --wait 3s     behind routers that limit their errors`,
@@ -140,14 +141,49 @@ type tracedPath struct {
 	hops.Path
 	Changes []hops.Change `json:"changes"`
 	Verdict string        `json:"verdict"`
+	// KnownHop is the last hop with a known DSCP; 0 for none. Reached means that the destination
+	// answered, with or without the DSCP.
+	KnownHop int  `json:"known_hop"`
+	Reached  bool `json:"reached"`
 }
 
-// Verdicts of paths.
+// Verdicts of paths. keptTo is followed by the last hop with a known DSCP, before the destination.
 const (
 	keeps    = "keeps it"
+	keptTo   = "unchanged up to hop "
 	changes  = "changes it"
 	untested = "cannot say"
 )
+
+// judge returns a path with its verdict.
+func judge(p hops.Path) tracedPath {
+	traced := tracedPath{p, p.Changes(), untested, p.Known(), p.Reached()}
+	switch {
+	case len(traced.Changes) > 0:
+		traced.Verdict = changes
+	case p.Whole():
+		traced.Verdict = keeps
+	case traced.KnownHop > 0:
+		traced.Verdict = keptTo + fmt.Sprint(traced.KnownHop)
+	}
+	return traced
+}
+
+// overall returns the result of all paths: an error if one changes the DSCP, or if none reaches the
+// destination with it.
+func overall(paths []tracedPath) error {
+	holds := func(p tracedPath) bool { return p.Reached && p.KnownHop > 0 }
+	switch {
+	case slices.ContainsFunc(paths, func(p tracedPath) bool { return p.Verdict == changes }):
+		return cli.ErrVerdict
+	case slices.ContainsFunc(paths, holds):
+		return nil
+	case slices.ContainsFunc(paths, func(p tracedPath) bool { return p.KnownHop > 0 }):
+		return fault.New(fault.Testbed, "try --attempts 10 --wait 3s, another --protocol, or a --port that the destination answers",
+			"the destination did not answer: the DSCP is known for a part of the path only")
+	}
+	return fault.New(fault.Testbed, "try --attempts 10 --wait 3s, another --protocol or --port", "no hop reported the DSCP of the probes")
+}
 
 func tracePaths(ctx context.Context, a *cli.App, destination string, all []hops.Options) error {
 	var paths []tracedPath
@@ -165,13 +201,7 @@ func tracePaths(ctx context.Context, a *cli.App, destination string, all []hops.
 		if err != nil {
 			return err
 		}
-		traced := tracedPath{p, p.Changes(), keeps}
-		switch {
-		case len(traced.Changes) > 0:
-			traced.Verdict = changes
-		case p.Known() == 0:
-			traced.Verdict = untested
-		}
+		traced := judge(p)
 		if paths = append(paths, traced); a.Format == "json" {
 			continue
 		}
@@ -187,21 +217,12 @@ func tracePaths(ctx context.Context, a *cli.App, destination string, all []hops.
 			Format      string       `json:"format"`
 			Destination string       `json:"destination"`
 			Paths       []tracedPath `json:"paths"`
-		}{"weir-class-trace/2", destination, paths})
+		}{"weir-class-trace/3", destination, paths})
 		if err != nil {
 			return err
 		}
 	}
-	is := func(verdict string) func(tracedPath) bool {
-		return func(p tracedPath) bool { return p.Verdict == verdict }
-	}
-	switch {
-	case slices.ContainsFunc(paths, is(changes)):
-		return cli.ErrVerdict
-	case !slices.ContainsFunc(paths, is(keeps)):
-		return fault.New(fault.Testbed, "try --attempts 10 --wait 3s, another --protocol or --port", "no hop reported the DSCP of the probes")
-	}
-	return nil
+	return overall(paths)
 }
 
 // table shows a path hop by hop.
@@ -222,8 +243,12 @@ func (p tracedPath) table() record.Table {
 	for _, c := range p.Changes {
 		notes = append(notes, c.String())
 	}
-	if known := p.Known(); p.Verdict != untested && known < len(p.Hops) {
-		notes = append(notes, fmt.Sprintf("its DSCP beyond hop %d is unknown", known))
+	switch {
+	case p.Verdict == untested || p.Whole():
+	case p.Reached:
+		notes = append(notes, fmt.Sprintf("the destination answered without the DSCP: it is unknown beyond hop %d", p.KnownHop))
+	default:
+		notes = append(notes, fmt.Sprintf("the destination did not answer: the DSCP is unknown beyond hop %d", p.KnownHop))
 	}
 	t.Note = strings.Join(notes, "; ")
 	return t
