@@ -69,7 +69,7 @@ func (g strict) Watch(ctx context.Context, bench *run.Bench) (run.Watch, error) 
 	return strictWatch{watch, g.t}, err
 }
 
-var slow = regexp.MustCompile(`stood still|late|processor|virtual machines|stopped without a cause|overloaded|clock`)
+var slow = regexp.MustCompile(`stalled|late|CPU|virtual machines|stopped without a cause|overloaded|clock`)
 
 func (w strictWatch) Judge(ctx context.Context, phases []run.PhaseResult) (fidelity.Judgement, error) {
 	judgement, err := w.Watch.Judge(ctx, phases)

@@ -147,7 +147,7 @@ func scenarioTables() []table {
 			loss.rows = append(loss.rows, []string{name, meaning(r)})
 		}
 	}
-	disciplines := table{page, "disciplines", []string{"discipline", "what it is", "`target`", "`interval`", "frames"}, nil}
+	disciplines := table{page, "disciplines", []string{"discipline", "meaning", "`target`", "`interval`", "frames"}, nil}
 	for _, d := range link.Disciplines() {
 		frames := "its own, in octets"
 		if n := d.Packets(); n > 0 {
@@ -155,7 +155,7 @@ func scenarioTables() []table {
 		}
 		disciplines.rows = append(disciplines.rows, []string{code(string(d)), d.Meaning(), d.Target().String(), d.Interval().String(), frames})
 	}
-	mechanisms := table{page, "mechanisms", []string{"mechanism", "what it is"}, nil}
+	mechanisms := table{page, "mechanisms", []string{"mechanism", "meaning"}, nil}
 	for _, m := range scenario.Mechanisms() {
 		mechanisms.rows = append(mechanisms.rows, []string{code(string(m)), m.Meaning()})
 	}

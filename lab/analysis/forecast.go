@@ -182,9 +182,9 @@ func predictionTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bo
 		}
 		t.Rows = append(t.Rows, append(cells, o.cells(factor)...))
 	}
-	t.Note = "Beside each prediction: measured / predicted - 1. p: the loss-event rate that all three are fed,\n" +
-		"beside the mean SRTT. Regime: CUBIC's by RFC 9438, or why no equation describes the flow. The lab's\n" +
-		"README says what each of them means."
+	t.Note = "Beside each prediction: measured / predicted - 1. p: the loss-event rate, input of all three with\n" +
+		"the mean SRTT. Regime: CUBIC's by RFC 9438, or the reason that no equation describes the flow. The\n" +
+		"lab's README explains each of them."
 	if len(t.Rows) > 0 {
 		dropUniform(&t, "flow")
 	}

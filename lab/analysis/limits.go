@@ -140,6 +140,6 @@ func limitsTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) 
 		t.Columns[i] = "limit"
 	}
 	t.Title = "Limits"
-	t.Note = "used: goodput as a part of the most that the limit allows; passed: octets as the limit counts them, as a part of rate times time; all after the settle time."
+	t.Note = "used: goodput / maximum goodput under the limit; passed: bytes by the limit's own count / rate times time; all after the settle time."
 	return t, true
 }

@@ -140,7 +140,7 @@ func procedureTables(outcome *run.Outcome, rows []summary.Row) []record.Table {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	t.Title = "RFC 2544 of what lies between the hosts"
+	t.Title = "RFC 2544 of the network between the hosts"
 	t.Note = "Mean of the valid runs [95 % interval]; spread: highest throughput of the repetitions over the lowest, less 1. " +
 		"No payload is copied on virtual links: frames per second count, not bits."
 	bound := boundTable(outcome)
@@ -171,14 +171,14 @@ func unsteady(rows []summary.Row) string {
 		return ""
 	}
 	return fmt.Sprintf("\nIn %d of %d cells the repetitions lie further than %s apart, at most %s: this testbed cannot give one figure there. "+
-		"Where\nthe device's receive ring lost all frames, its processor was taken away for less time than rejects a trial, and for\n"+
-		"longer than the ring bridges. Free the processors, or use a machine that nobody else uses.",
+		"Where\nthe device's receive ring lost all frames, its CPU was interrupted for less than the limit of a trial, and for\n"+
+		"longer than the ring bridges. Free the CPUs, or use a machine without other load.",
 		apart, cells, percent.Format(100*agreeing), percent.Format(math.Round(100*worst)))
 }
 
 // boundTable shows the limiting factor of every run's throughput.
 func boundTable(outcome *run.Outcome) record.Table {
-	t := record.Table{Title: "What limited the throughput", Columns: []string{"run", "repetition", "frame/s", "limited by", "trials rejected", "where frames were lost"}}
+	t := record.Table{Title: "Limiting factor of the throughput", Columns: []string{"run", "repetition", "frame/s", "limited by", "trials rejected", "where frames were lost"}}
 	device := ""
 	eachProcedure(outcome, func(a attempt, p *run.ProcedureResult) {
 		row := []string{run.CellName(a.result.Cell), strconv.Itoa(a.result.Repetition), "–", p.Problem, "–", "–"}

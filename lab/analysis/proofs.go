@@ -100,7 +100,7 @@ func calibrationText(links []record.ProofLink) string {
 			delay = max(delay, math.Abs(l.Delay-l.DelayAsked))
 		}
 	}
-	return fmt.Sprintf("%d directions of links calibrated, rates within %.2f %% and delays within %s of what was asked", len(links), 100*rate, record.Seconds.Format(delay))
+	return fmt.Sprintf("%d directions of links calibrated, rates within %.2f %% and delays within %s of the requested ones", len(links), 100*rate, record.Seconds.Format(delay))
 }
 
 func conservationText(p record.Proof) string {

@@ -113,7 +113,7 @@ var streamColumns = []column{
 func resultTable(outcome *run.Outcome, rows []summary.Row) record.Table {
 	t := grid(outcome, rows, flowColumns)
 	t.Title = outcome.Scenario.Title
-	t.Note = "Mean of the valid runs [95 % interval]. n: valid runs; rejected: runs whose testbed failed."
+	t.Note = "Mean of the valid runs [95 % interval]. n: valid runs; rejected: runs with a failed testbed."
 	return t
 }
 

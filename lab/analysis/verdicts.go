@@ -58,11 +58,11 @@ func measured(rows []summary.Row, row summary.Row, relative record.Labels) (figu
 	maps.Copy(labels, relative)
 	base, known := summary.Find(rows, labels, row.Subject, row.Metric)
 	if !known || base.Estimate.N == 0 {
-		return figure{}, "no valid run of what it is compared with: " + summary.Text(labels)
+		return figure{}, "no valid run of the base of the comparison: " + summary.Text(labels)
 	}
 	ratio, ok := stats.Ratio(row.Values, base.Values)
 	if !ok {
-		return figure{}, "the mean of what it is compared with is 0"
+		return figure{}, "the mean of the base of the comparison is 0"
 	}
 	return figure{value: ratio.Value, low: ratio.Low, high: ratio.High, n: row.Estimate.N, base: base.Estimate.N, unit: record.Share}, ""
 }

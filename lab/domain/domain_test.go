@@ -80,7 +80,7 @@ func exchange(t *testing.T, cell *scenario.Cell, built *topology.Topology, n int
 		}
 		got := make([]byte, 2)
 		if m, err := testutil.Read(sockets[1], got); err != nil || m != 1 || got[0] != byte(i) {
-			t.Fatalf("datagram %d: %d octets, %v, %v", i, m, got, err)
+			t.Fatalf("datagram %d: %d bytes, %v, %v", i, m, got, err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ type Capable struct {
 // Explain is the error for a rate that this machine does not carry.
 func (c Capable) Explain(asked units.BitRate) error {
 	if c.Rate == 0 {
-		return fault.New(fault.Testbed, "stop other work on this machine, or use one with more processors",
+		return fault.New(fault.Testbed, "stop other work on this machine, or use one with more CPUs",
 			"%s cannot be carried, and none of the lower rates that were tried", asked)
 	}
 	return fault.New(fault.Testbed, fmt.Sprintf("set the rate to %s or less", c.Rate),
@@ -65,7 +65,7 @@ func Capacity(ctx context.Context, carrier link.Carrier, asked link.Direction, r
 		reasons, err := try(ctx, carrier, d)
 		switch {
 		case err != nil:
-			return result, fmt.Errorf("measure what this machine carries: %w", err)
+			return result, fmt.Errorf("measure the machine's capacity: %w", err)
 		case len(reasons) == 0:
 			result.Rate = rate
 			return result, nil

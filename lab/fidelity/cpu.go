@@ -19,7 +19,7 @@ type cpuTime struct {
 func readCPUs() ([]cpuTime, error) {
 	file, err := os.Open("/proc/stat")
 	if err != nil {
-		return nil, fmt.Errorf("read processor times: %w", err)
+		return nil, fmt.Errorf("read CPU times: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	return parseCPUs(file)
@@ -40,7 +40,7 @@ func parseCPUs(from io.Reader) ([]cpuTime, error) {
 		for i, field := range fields[1:min(len(fields), 1+last)] {
 			ticks, err := strconv.ParseUint(field, 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("read processor times: %w", err)
+				return nil, fmt.Errorf("read CPU times: %w", err)
 			}
 			cpu.total += ticks
 			switch i {

@@ -185,7 +185,7 @@ func TestWatchAcceptsAQuietRun(t *testing.T) {
 		t.Errorf("judged %+v", j)
 	}
 	if j.LatenessP50 <= 0 || j.LatenessP99 < j.LatenessP50 || len(j.Busy) == 0 {
-		t.Errorf("lateness %s and %s, processors %v: something was not measured", j.LatenessP50, j.LatenessP99, j.Busy)
+		t.Errorf("lateness %s and %s, CPUs %v: something was not measured", j.LatenessP50, j.LatenessP99, j.Busy)
 	}
 }
 

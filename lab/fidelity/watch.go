@@ -118,7 +118,7 @@ func (w *Watch) Finish() (Judgement, error) {
 	for i, end := range w.ends {
 		if lost := after.drops[i] - w.before.drops[i]; lost > 0 {
 			j.Drops += lost
-			j.reject("device %s lost %d frames that no link was asked to lose", end.Device, lost)
+			j.reject("device %s lost %d frames without a loss model", end.Device, lost)
 		}
 	}
 	w.judgeCarrier(&j, after)
@@ -150,7 +150,7 @@ func (w *Watch) judgeCarrier(j *Judgement, after reading) {
 	}
 }
 
-// judgeStalls judges by time: a carrier that stood still while few frames came is late for few of
+// judgeStalls judges by time: a carrier that stalled while few frames arrived is late for few of
 // them.
 func (w *Watch) judgeStalls(j *Judgement, after reading) {
 	span := after.at.Sub(w.before.at)
@@ -166,9 +166,9 @@ func (w *Watch) judgeStalls(j *Judgement, after reading) {
 	}
 	switch {
 	case j.Stall > w.limits.Stall:
-		j.reject("the %s stood still for %s while frames waited; %s are tolerated", w.carrying.Mechanism(), round(j.Stall), w.limits.Stall)
+		j.reject("the %s stalled for %s while frames waited; %s are tolerated", w.carrying.Mechanism(), round(j.Stall), w.limits.Stall)
 	case j.Behind > time.Duration(w.limits.Behind*float64(span)):
-		j.reject("the %s stood still for %s of %s while frames waited, longer than %s at a time; %.1f %% are tolerated",
+		j.reject("the %s stalled for %s of %s while frames waited, longer than %s at a time; %.1f %% are tolerated",
 			w.carrying.Mechanism(), round(j.Behind), round(span), w.limits.LatenessP99, 100*w.limits.Behind)
 	}
 }
@@ -189,10 +189,10 @@ func round(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
 func (w *Watch) judgeCPU(j *Judgement, after []cpuTime) {
 	j.Busy, j.Steal = utilization(w.before.cpus, after)
 	if len(j.Busy) > 0 && slices.Min(j.Busy) > w.limits.Busy {
-		j.reject("every processor was busy for more than %.0f %% of the run", 100*w.limits.Busy)
+		j.reject("every CPU was busy for more than %.0f %% of the run", 100*w.limits.Busy)
 	}
 	if j.Steal > w.limits.Steal {
-		j.reject("other virtual machines took %.1f %% of the processors; %.0f %% are tolerated", 100*j.Steal, 100*w.limits.Steal)
+		j.reject("other virtual machines took %.1f %% of the CPU time; %.0f %% are tolerated", 100*j.Steal, 100*w.limits.Steal)
 	}
 }
 

@@ -25,16 +25,16 @@ func Disciplines() []Discipline { return []Discipline{CoDel, FQCoDel, PIE, CAKE}
 // Meaning describes it in a line.
 func (d Discipline) Meaning() string {
 	return map[Discipline]string{
-		DropTail: "first in, first out; what finds it full is dropped",
+		DropTail: "first in, first out; drops at a full queue",
 		CoDel:    "controlled delay (RFC 8289): drops or marks at the head while the delay stays above its target",
-		FQCoDel:  "the same in a queue for each flow (RFC 8290), which are served in turn",
-		PIE:      "proportional integral controller enhanced (RFC 8033): drops or marks what comes, with a probability that follows the delay",
+		FQCoDel:  "the same in a queue for each flow (RFC 8290), served by deficit round robin",
+		PIE:      "proportional integral controller enhanced (RFC 8033): drops or marks on arrival, with a probability that follows the delay",
 		CAKE:     "the kernel's own (tc-cake(8)): fair queues, three tins by DSCP, COBALT",
 	}[d]
 }
 
-// Target is the delay that a discipline aims at where nothing else is asked, and Interval the time
-// over which it judges: CoDel's interval, PIE's time between updates.
+// Target is a discipline's default target delay. Interval is CoDel's default interval or PIE's time
+// between updates.
 func (d Discipline) Target() time.Duration {
 	if d == PIE {
 		return 15 * time.Millisecond
@@ -98,9 +98,9 @@ func checkQueue(d Direction) error {
 	case d.Rate == 0:
 		return usage("a queue discipline needs a rate")
 	case q.ECN > 0:
-		return usage("%s marks by itself, and not by the octets that wait", q.Discipline)
+		return usage("%s marks by itself, not by queued bytes", q.Discipline)
 	case q.Discipline == CAKE && q.Packets > 0:
-		return usage("cake limits its queue in octets, not in packets")
+		return usage("cake limits its queue in bytes, not in packets")
 	case q.Target < 0 || q.Interval < 0:
 		return usage("a target or interval is negative")
 	}

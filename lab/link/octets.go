@@ -33,7 +33,7 @@ func Traffic(conn *rtnl.Conn, ns *netns.Namespace) (map[string]rtnl.Traffic, err
 		case errors.Is(err, unix.EOPNOTSUPP): // lo, for example
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("count octets: %w", err)
+			return nil, fmt.Errorf("count bytes: %w", err)
 		}
 		for counter, frames := range stats {
 			if strings.HasPrefix(counter, "rx_queue_") && strings.HasSuffix(counter, "_xdp_packets") {

@@ -69,7 +69,7 @@ phases:
 
 // byTheMachine lists rightful reasons on a machine with other load, or on a link with 20 % loss.
 // WEIR_CLEAN_RUNS sets the repetitions of each scenario.
-var byTheMachine = []string{"no handshake within", "stood still", "late; ", "every processor", "other virtual machines", "link path"}
+var byTheMachine = []string{"no handshake within", "stalled", "late; ", "every CPU", "other virtual machines", "link path"}
 
 func TestCleanRunsAreNotRefusedForWhatTheWitnessSees(t *testing.T) {
 	testutil.NeedSpeed(t)

@@ -20,7 +20,7 @@ const (
 	Invalid     Stage = "invalid" // the attempt was rejected; Reason has the cause
 	Trying      Stage = "trying"  // a value of the fallback parameter; Reason names it
 	Chosen      Stage = "chosen"  // that value is used
-	Measuring   Stage = "finding out what this machine carries"
+	Measuring   Stage = "measuring the machine's capacity"
 )
 
 // Event reports the progress of an execution.

@@ -36,7 +36,7 @@ func Execute(ctx context.Context, s *scenario.Scenario, options Options) (*Outco
 	return e.outcome, errors.Join(err, lab.Close())
 }
 
-const tryDoctor = "see weir doctor for what this kernel offers"
+const tryDoctor = "see weir doctor for the features of this kernel"
 
 // check rejects options and cells that cannot work before anything is built.
 func check(cells []scenario.Cell, options Options) error {
@@ -140,7 +140,7 @@ func (e *execution) unfit(ctx context.Context) error {
 		return ctx.Err()
 	}
 	first := &e.outcome.Unfit[0]
-	try := "free the machine's processors, lower the rates with --set or in a copy of the file, or go on without it: --keep-going"
+	try := "free the machine's CPUs, lower the rates with --set or in a copy of the file, or go on without it: --keep-going"
 	if first.lacksProgram() {
 		return fault.Wrap(first, fault.Testbed, "install the program: 127 is the status of a shell that does not find one")
 	}

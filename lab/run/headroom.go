@@ -48,7 +48,7 @@ func (e *execution) headroom(ctx context.Context, cell *scenario.Cell) ([]string
 			return nil, err
 		}
 		if need := units.BitRate(headroom * float64(l.Rate)); got < need {
-			reasons = append(reasons, fmt.Sprintf("without limit %s, %d connections got %s from %s to %s; to tell a limit of %s from the machine's own, %s are needed",
+			reasons = append(reasons, fmt.Sprintf("without limit %s, %d connections got %s from %s to %s; a limit of %s is measurable only if the machine carries %s",
 				l.Name, headroomStreams, got, from, to, l.Rate, need))
 			continue
 		}

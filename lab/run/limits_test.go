@@ -137,14 +137,14 @@ func TestLimitOfACgroupCountsItsFlowsAlone(t *testing.T) {
 			}
 			counted, in, out := result.Limits[0].Bytes, received(result, "in"), received(result, "out")
 			if in == 0 || out == 0 {
-				t.Fatalf("received: %d octets under the limit, %d beside it", in, out)
+				t.Fatalf("received: %d bytes under the limit, %d beside it", in, out)
 			}
 			least := in
 			if c.mechanism == "shadow" {
 				least = 1 // allowed packets count as passed
 			}
 			if counted < least || counted >= in+out {
-				t.Errorf("the limit counted %d octets of flows with %d under it and %d beside it", counted, in, out)
+				t.Errorf("the limit counted %d bytes of flows with %d under it and %d beside it", counted, in, out)
 			}
 		})
 	}
@@ -162,7 +162,7 @@ func TestLimitOfADeviceCountsEverything(t *testing.T) {
 				t.Fatalf("limits: %+v", result.Limits)
 			}
 			if counted, sent := result.Limits[0].Bytes, received(result, "in")+received(result, "out"); sent == 0 || counted < sent {
-				t.Errorf("the queue counted %d octets of %d", counted, sent)
+				t.Errorf("the queue counted %d bytes of %d", counted, sent)
 			}
 		})
 	}

@@ -38,8 +38,8 @@ func TestAProcedureRunsThroughTheRouter(t *testing.T) {
 	result := outcome.Results[0]
 	p := result.Phases[0].Procedure
 	if runtime.NumCPU() < 2 {
-		if result.Valid || !strings.Contains(result.Reason(), "no processor 1 for the device under test") {
-			t.Errorf("on one processor: valid %v, %s", result.Valid, result.Reason())
+		if result.Valid || !strings.Contains(result.Reason(), "no CPU 1 for the device under test") {
+			t.Errorf("on one CPU: valid %v, %s", result.Valid, result.Reason())
 		}
 		return
 	}

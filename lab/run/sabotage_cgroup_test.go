@@ -23,9 +23,9 @@ var cgroupSabotages = []struct {
 	hook    ebpf.AttachType
 	program *ebpf.ProgramSpec
 }{
-	{"a program at the cgroup tells TCP of congestion", ebpf.AttachCGroupInetEgress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetEgress, 3)},
-	{"a program at the cgroup drops what is received", ebpf.AttachCGroupInetIngress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, 0)},
-	{"a program at the cgroup answers TCP's questions", ebpf.AttachCGroupSockOps, verdict(ebpf.SockOps, ebpf.AttachCGroupSockOps, 1)},
+	{"a cgroup program signals congestion to TCP", ebpf.AttachCGroupInetEgress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetEgress, 3)},
+	{"a cgroup program drops received packets", ebpf.AttachCGroupInetIngress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, 0)},
+	{"a cgroup program answers sock_ops", ebpf.AttachCGroupSockOps, verdict(ebpf.SockOps, ebpf.AttachCGroupSockOps, 1)},
 }
 
 // TestProgramsOfTheCgroupAreSeen attaches foreign programs to the measuring cgroup: one signals

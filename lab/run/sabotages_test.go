@@ -45,7 +45,7 @@ var sabotages = []struct {
 	{"TBF at the sender", func(s *saboteur) {
 		s.in("a", "tc qdisc replace dev path root tbf rate 30mbit burst 20kb latency 50ms")
 	}, "a: device path: qdisc was pfifo and is tbf"},
-	{"TBF at the sender, taken away again", func(s *saboteur) {
+	{"TBF at the sender, then removed", func(s *saboteur) {
 		s.in("a", "tc qdisc replace dev path root tbf rate 10mbit burst 20kb latency 50ms")
 		s.wait(short)
 		s.in("a", "tc qdisc replace dev path root pfifo limit 1000")
@@ -60,18 +60,18 @@ var sabotages = []struct {
 	}, "b: filter"},
 	{"queue length", func(s *saboteur) { s.in("a", "ip link set path txqueuelen 2") }, "a: device path: queue length was 1000 and is 2"},
 	// Packet filters
-	{"nftables drop 1 % of what is sent", func(s *saboteur) {
+	{"nftables drop 1 % of sent packets", func(s *saboteur) {
 		s.filter("a", "table ip x { chain o { type filter hook output priority 0; numgen random mod 100 < 1 drop; }; }")
 	}, "a: nftables rules was generation"},
-	{"nftables drop at the receiver, and are taken away", func(s *saboteur) {
+	{"nftables drop at the receiver, then removed", func(s *saboteur) {
 		s.filter("b", "table ip x { chain i { type filter hook input priority 0; numgen random mod 20 < 1 drop; }; }")
 		s.wait(short)
 		s.filter("b", "delete table ip x")
 	}, "b: nftables rules was generation"},
-	{"the old iptables drop", func(s *saboteur) {
+	{"iptables-legacy drop", func(s *saboteur) {
 		s.in("a", "iptables-legacy -A OUTPUT -m statistic --mode random --probability 0.01 -j DROP")
 	}, "a: iptables rules of ip_tables in table filter"},
-	{"the old iptables drop, and their rule is taken away", func(s *saboteur) {
+	{"iptables-legacy drop, then removed", func(s *saboteur) {
 		s.in("b", "iptables-legacy -A INPUT -p tcp -j DROP")
 		s.wait(short)
 		s.in("b", "iptables-legacy -D INPUT -p tcp -j DROP")
@@ -80,7 +80,7 @@ var sabotages = []struct {
 	{"route over the other path", func(s *saboteur) {
 		s.in("a", "ip route add "+s.address("b", 0)+"/32 via "+s.address("b", 1)+" dev spare")
 	}, "a: route to "},
-	{"route over the other path, taken back", func(s *saboteur) {
+	{"route over the other path, then removed", func(s *saboteur) {
 		s.in("a", "ip route add "+s.address("b", 0)+"/32 via "+s.address("b", 1)+" dev spare")
 		s.wait(short)
 		s.in("a", "ip route del "+s.address("b", 0)+"/32")
@@ -100,10 +100,10 @@ var sabotages = []struct {
 	{"neighbour with a wrong address", func(s *saboteur) {
 		s.in("a", "ip neighbour replace "+s.address("b", 0)+" lladdr 02:00:00:00:00:66 dev path nud permanent")
 	}, "address was"},
-	{"neighbour forgotten", func(s *saboteur) { s.in("b", "ip neighbour del "+s.address("a", 0)+" dev path") }, "b: neighbour"},
+	{"neighbour deleted", func(s *saboteur) { s.in("b", "ip neighbour del "+s.address("a", 0)+" dev path") }, "b: neighbour"},
 	// Devices
 	{"MTU", func(s *saboteur) { s.in("a", "ip link set path mtu 600") }, "a: device path: MTU was 1500 and is 600"},
-	{"MTU, set back", func(s *saboteur) {
+	{"MTU, then reset", func(s *saboteur) {
 		s.in("a", "ip link set path mtu 600")
 		s.wait(short)
 		s.in("a", "ip link set path mtu 1500")
@@ -130,7 +130,7 @@ var sabotages = []struct {
 	// Settings
 	{"SACK off", func(s *saboteur) { s.in("a", "sysctl -qw net.ipv4.tcp_sack=0") }, "a: setting net/ipv4/tcp_sack was 1 and is 0"},
 	{"receive buffer", func(s *saboteur) { s.command("b", "", "sysctl", "-qw", "net.ipv4.tcp_rmem=4096 8192 16384") }, "b: setting net/ipv4/tcp_rmem was"},
-	{"a setting, set back", func(s *saboteur) {
+	{"a setting, then reset", func(s *saboteur) {
 		s.in("b", "sysctl -qw net.ipv4.tcp_moderate_rcvbuf=0")
 		s.wait(short)
 		s.in("b", "sysctl -qw net.ipv4.tcp_moderate_rcvbuf=1")
@@ -141,11 +141,11 @@ var sabotages = []struct {
 	{"foreign connection", foreignConnection, "a opened 1 TCP connections more than its flows have: a foreign flow"},
 	{"ping", func(s *saboteur) { s.in("a", "ping -q -c 5 -i 0.02 "+s.address("b", 0)) }, "a sent 5 ICMP messages that no flow of the run asked for"},
 	{"frames of a packet socket", func(s *saboteur) { s.frames("a", "path", 50) }, "50 frames left that none of its protocols sent: a foreign flow"},
-	{"frames put into the link", func(s *saboteur) { s.frames("links", "l0b", 50) }, "50 frames arrived at b that the link did not send"},
+	{"frames injected into the link", func(s *saboteur) { s.frames("links", "l0b", 50) }, "50 frames arrived at b that the link did not send"},
 	// Programs
 	{"XDP program that drops", func(s *saboteur) { s.attachXDP("b", "path", 200) }, "b: device path: XDP was"},
 	{"TCX program that drops", func(s *saboteur) { s.attachTCX("a", "path") }, "packets that its protocols sent never came to a device: something inside drops them"},
-	{"no thread of its own", func(s *saboteur) { s.command("b", "0", "tee", "/sys/class/net/path/threaded") }, "b: device path: threaded was"},
+	{"threaded NAPI on", func(s *saboteur) { s.command("b", "0", "tee", "/sys/class/net/path/threaded") }, "b: device path: threaded was"},
 	{"transmit steering", func(s *saboteur) { s.command("a", "1", "tee", "/sys/class/net/path/queues/tx-0/xps_cpus") }, "a: device path: "},
 	{"window of a route", func(s *saboteur) {
 		s.in("a", "ip route replace "+s.address("b", 0)+"/32 dev path window 3000 initrwnd 2")
@@ -154,8 +154,8 @@ var sabotages = []struct {
 	{"reverse path filter of a device", func(s *saboteur) { s.in("b", "sysctl -qw net.ipv4.conf.path.rp_filter=1") }, "b: a setting of IPv4 of path was changed during the run"},
 	{"loopback down", func(s *saboteur) { s.in("a", "ip link set lo down") }, "a: "},
 	// Machine
-	{"emulator stopped for 200 ms", func(s *saboteur) { s.stop(s.emulator(), 200*time.Millisecond) }, "the AF_XDP emulator stood still for"},
-	{"emulator stopped for 80 ms", func(s *saboteur) { s.stop(s.emulator(), 80*time.Millisecond) }, "the AF_XDP emulator stood still for"},
+	{"emulator stopped for 200 ms", func(s *saboteur) { s.stop(s.emulator(), 200*time.Millisecond) }, "the AF_XDP emulator stalled for"},
+	{"emulator stopped for 80 ms", func(s *saboteur) { s.stop(s.emulator(), 80*time.Millisecond) }, "the AF_XDP emulator stalled for"},
 	{"emulator killed", func(s *saboteur) {
 		s.kill(s.emulator())
 	}, "the links' carrier has ended"},
@@ -164,14 +164,14 @@ var sabotages = []struct {
 		if err := exec.Command("sh", "-c", "kill -STOP "+self+"; sleep 0.3; kill -CONT "+self).Run(); err != nil {
 			s.t.Error(err)
 		}
-	}, "the process that measures stood still for"},
-	{"processors taken", func(s *saboteur) {
+	}, "the measuring process stalled for"},
+	{"CPUs occupied", func(s *saboteur) {
 		var all sync.WaitGroup
 		for range runtime.NumCPU() {
 			all.Go(func() { s.hog(300 * time.Millisecond) })
 		}
 		all.Wait()
-	}, "stood still for"},
+	}, "stalled for"},
 }
 
 // hog occupies a CPU for a time measured by the hog's own clock.

@@ -19,7 +19,7 @@ type Classes struct {
 type classesFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Preset          string                      `yaml:"preset" enum:"weir,geant-1,geant-2,single" doc:"Weir's own classes if left out, those of tables 1 and 2 of GÉANT's experiments, or a single queue for comparison."`
-	Rate            units.BitRate               `yaml:"rate,required" doc:"What the link carries, in octets on the wire."`
+	Rate            units.BitRate               `yaml:"rate,required" doc:"Rate of the link on the wire."`
 	Ceilings        yamlfile.Map[units.BitRate] `yaml:"ceilings" doc:"The most that a class gets, by its name."`
 	FIFO            bool                        `yaml:"fifo" doc:"First in, first out within each class, also where the kernel has fq_codel."`
 }

@@ -37,12 +37,12 @@ func (b *builder) aloneAtTheirEnd(f phaseFile, path string, phase Phase) {
 		at, name := f.Flows[i].At("to"), fmt.Sprintf("%s.flows[%d]", path, i)
 		for j, other := range phase.Flows {
 			if i != j && (other.From == own.To || other.To == own.To) {
-				b.complain(at, "give it a host of its own to receive at", "%s.to: %q takes part in flow %q too, so that its octets could not be told from those", name, own.To, other.Name)
+				b.complain(at, "use another host that receives for this flow alone", "%s.to: %q takes part in flow %q too, so the bytes of the two could not be separated", name, own.To, other.Name)
 			}
 		}
 		for _, stream := range f.Streams {
 			if stream.From == own.To || stream.To == own.To {
-				b.complain(at, "give it a host of its own to receive at", "%s.to: %q takes part in stream %q too", name, own.To, stream.Name)
+				b.complain(at, "use another host that receives for this flow alone", "%s.to: %q takes part in stream %q too", name, own.To, stream.Name)
 			}
 		}
 	}

@@ -33,13 +33,13 @@ type ioamFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Mode            string `yaml:"mode" enum:"passive,registered,full" doc:"For comparisons: passive is no node at all, registered one that puts nothing into packets, full all that is said here; full if left out."`
 	ioam.NodeKeys
-	Collect     *bool              `yaml:"collect" doc:"Read and decode what ends here while the run lasts, which takes processor time; true if left out."`
-	Encapsulate []*encapsulateFile `yaml:"encapsulate" doc:"What is put into packets that leave by a link with the role egress."`
+	Collect     *bool              `yaml:"collect" doc:"Collect and decode options that end here during the run, which takes CPU time; true if left out."`
+	Encapsulate []*encapsulateFile `yaml:"encapsulate" doc:"Options added to packets that leave by a link with the role egress."`
 }
 
 type encapsulateFile struct {
 	yamlfile.Fields `yaml:"-"`
-	To              string `yaml:"to" doc:"Node to whose addresses the packets go; all IPv6 if left out."`
+	To              string `yaml:"to" doc:"Destination node of the packets, all of its addresses; all IPv6 if left out."`
 	ioam.EncapsulationKeys
 	Copies      *int `yaml:"copies" doc:"How many times the options are put in; once if left out."`
 	Consecutive bool `yaml:"consecutive" doc:"Each copy is in the namespace with the next number."`
@@ -101,7 +101,7 @@ func (b *builder) ioamIDs(f nodeFile, path string, setup *ioam.Setup) {
 			is  uint64
 		}{{"node", short}, {"wide", wide}} {
 			if id.is == otherShort || id.is == otherWide {
-				b.complain(f.IOAM.At(id.key), "give each node of the scenario an id of its own", "%sioam.%s: %d is the id of %s too: traces would not tell them apart", path, id.key, id.is, n.Name)
+				b.complain(f.IOAM.At(id.key), "give each node of the scenario an id of its own", "%sioam.%s: %d is the id of %s too: traces could not distinguish them", path, id.key, id.is, n.Name)
 				break
 			}
 		}

@@ -115,7 +115,7 @@ func TestNodesHaveIDsOfTheirOwn(t *testing.T) {
 	for _, c := range []struct {
 		name, old, new, want string
 	}{
-		{"same", "node: 8", "node: 7", "f.yaml:13:13: routers[1].ioam.node: 7 is the id of r too: traces would not tell them apart"},
+		{"same", "node: 8", "node: 7", "f.yaml:13:13: routers[1].ioam.node: 7 is the id of r too: traces could not distinguish them"},
 		{"wide", "node: 8", "node: 8\n      wide: 7", "f.yaml:14:13: routers[1].ioam.wide: 7 is the id of r too"},
 		{"passive", "node: 8", "node: 7\n      mode: passive", "routers[1].ioam.node: 7 is the id of r too"},
 		{"zero", "node: 8", "node: 0", "f.yaml:13:13: routers[1].ioam.node: 0 is the id of a node without one in traces"},

@@ -20,7 +20,7 @@ type Limit struct {
 	Host      string
 	Direction direction.Direction
 	Mechanism Mechanism
-	Rate      units.BitRate // of IP packets and 14 octets of Ethernet header each
+	Rate      units.BitRate // of IP packets and 14 bytes of Ethernet header each
 	// Burst, Mark and Drop are thresholds of the BPF mechanisms; 0 is the default, which scales
 	// with the rate.
 	Burst, Mark, Drop time.Duration
@@ -54,7 +54,7 @@ func (m Mechanism) Meaning() string {
 		Shape:      "the data plane of `mode: shape` in a policy, at the host's device: all packets of the device, forwarded ones included, are delayed to their departure time, and the host's own TCP is paced",
 		Classic:    "as `police`, without pacing: the algorithm of the LPC 2018 talk",
 		Shadow:     "as `police`, counting only",
-		HTB:        "a hierarchical token bucket on the host's device, with one class at the rate, a burst of 1 ms (10 packets at least; more than tc's default of one packet) and a pfifo of 1000 packets, a device's usual txqueuelen",
+		HTB:        "a hierarchical token bucket on the host's device, with one class at the rate and a pfifo of 1000 packets, the default txqueuelen. Its burst is 1 ms, at least 10 packets; tc's default is one packet",
 		HTBFqCodel: "the same with fq_codel, the kernel's defaults and ECN",
 		Unlimited:  "no limit",
 	}[m]
@@ -84,15 +84,15 @@ func (l Limit) On(f traffic.Flow) bool {
 type limitFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Name            string          `yaml:"name,required" doc:"Subject of the limit's figures."`
-	Host            string          `yaml:"host,required" doc:"Host whose traffic is limited."`
-	Direction       string          `yaml:"direction" enum:"egress,ingress" doc:"egress: what the host sends; ingress: what it receives; egress if left out."`
+	Host            string          `yaml:"host,required" doc:"Host with the limit."`
+	Direction       string          `yaml:"direction" enum:"egress,ingress" doc:"egress: sent packets; ingress: received packets; egress if left out."`
 	Mechanism       string          `yaml:"mechanism,required" enum:"police,shape,classic,shadow,htb,htb-fq_codel,none" doc:"police, classic and shadow are BPF programs on a cgroup, shape BPF programs at the host's device, htb and htb-fq_codel qdiscs of the device."`
-	Rate            units.BitRate   `yaml:"rate,required" doc:"Bits per second of IP packets and 14 octets of Ethernet header each."`
+	Rate            units.BitRate   `yaml:"rate,required" doc:"Bits per second of IP packets and 14 bytes of Ethernet header each."`
 	Burst           *units.Duration `yaml:"burst" doc:"How far an idle limit may run ahead, in time at the rate; not for queues."`
 	Mark            *units.Duration `yaml:"mark" doc:"Virtual queue at which ECN marks and reductions begin; not for queues."`
 	Drop            *units.Duration `yaml:"drop" doc:"Virtual queue at which packets are rejected or dropped; not for queues."`
-	Link            string          `yaml:"link" doc:"Of the host's links, for limits at a device: shape, htb and htb-fq_codel. The only one if left out."`
-	Flows           []yamlfile.Text `yaml:"flows" doc:"Flows of the host that are limited; all if left out."`
+	Link            string          `yaml:"link" doc:"Link with the limited device, for shape, htb and htb-fq_codel; the host's only link if left out."`
+	Flows           []yamlfile.Text `yaml:"flows" doc:"Limited flows of the host; all if left out."`
 }
 
 // Renamed returns the current spelling of a former mechanism; "" for none.

@@ -53,7 +53,7 @@ func (b *builder) link(l linkFile, path string) Link {
 	if l.MTU != nil {
 		out.MTU = *l.MTU
 		if out.MTU < 1280 || out.MTU > 9000 {
-			b.complain(l.At("mtu"), "write a packet size from 1280 to 9000 octets", "%s.mtu: %d is outside 1280 to 9000", path, out.MTU)
+			b.complain(l.At("mtu"), "write a packet size from 1280 to 9000 bytes", "%s.mtu: %d is outside 1280 to 9000", path, out.MTU)
 		}
 	}
 	if len(l.Ends) != 2 {
@@ -205,7 +205,7 @@ func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
 	case q.Bytes != nil && q.BDP != nil:
 		b.complain(at, "keep one of them", "%s: bytes and bdp are two lengths for one queue", key)
 	case q.Bytes != nil && *q.Bytes < frame:
-		b.complain(at, fmt.Sprintf("write a length from %d octets, one frame, or a number of packets from 1", frame), "%s: %d octets hold no frame of %d octets", key, *q.Bytes, frame)
+		b.complain(at, fmt.Sprintf("write a length from %d bytes, one frame, or a number of packets from 1", frame), "%s: %d bytes hold no frame of %d bytes", key, *q.Bytes, frame)
 	case q.Packets != nil && *q.Packets < 1:
 		b.complain(at, "write a number of packets from 1", "%s: %d packets hold nothing", key, *q.Packets)
 	case q.BDP != nil && (*q.BDP <= 0 || *q.BDP > maxBDP):
@@ -245,7 +245,7 @@ func (b *builder) discipline(q *queueFile, out *link.Direction, key string, at y
 		out.Queue.Packets = d.Packets()
 	}
 	if q.ECN != nil {
-		b.complain(at, "write mark: true", "%s.ecn: %s does not mark by what waits", key, d)
+		b.complain(at, "write mark: true", "%s.ecn: %s does not mark by queue length", key, d)
 	}
 	for name, given := range map[string]struct {
 		value *units.Duration

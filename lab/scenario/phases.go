@@ -199,7 +199,7 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 			return otherwise
 		}
 		if *given < 1 || *given > most {
-			b.complain(f.At(key), fmt.Sprintf("write a size from 1 to %d octets", most), "%s.%s: %d octets is outside 1 to %d", path, key, *given, most)
+			b.complain(f.At(key), fmt.Sprintf("write a size from 1 to %d bytes", most), "%s.%s: %d bytes is outside 1 to %d", path, key, *given, most)
 		}
 		return *given
 	}
@@ -229,7 +229,7 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 			out.Payload = *f.Payload
 		}
 		if most := mtu - udpHeaders; out.Payload < leastPayload || out.Payload > most {
-			b.complain(f.At("payload"), fmt.Sprintf("write a number of octets from %d to %d", leastPayload, most), "%s.payload: %d octets is outside %d to %d, what a datagram on this path holds", path, out.Payload, leastPayload, most)
+			b.complain(f.At("payload"), fmt.Sprintf("write a number of bytes from %d to %d", leastPayload, most), "%s.payload: %d bytes is outside %d to %d, the size of a datagram on this path", path, out.Payload, leastPayload, most)
 		}
 	}
 }

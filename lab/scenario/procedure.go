@@ -120,7 +120,7 @@ func (b *builder) frames(f yamlfile.Fields, path string, mtu int, givenFamily, g
 	switch {
 	case family != 4 && family != 6: // already reported
 	case size < least || size > most:
-		b.complain(f.At("frame_size"), tryRange(least, most), "%s.frame_size: %d octets is outside %d to %d, what IPv%d takes on this path", path, size, least, most, family)
+		b.complain(f.At("frame_size"), tryRange(least, most), "%s.frame_size: %d bytes is outside %d to %d, the range of IPv%d on this path", path, size, least, most, family)
 	}
 	return family, size
 }

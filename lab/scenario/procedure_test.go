@@ -56,7 +56,7 @@ func TestMistakesOfProcedures(t *testing.T) {
 	for _, test := range []struct{ more, want string }{
 		{", kind: rfc9004", `"kind"`},
 		{", tests: [speed]", `tests[0]: unknown test "speed"`},
-		{", family: 6, frame_size: 64", "64 octets is outside 84 to 1518"},
+		{", family: 6, frame_size: 64", "64 bytes is outside 84 to 1518"},
 		{", trial: 2m", "trial: 2m0s is outside 50ms to the phase's 1m0s"},
 		{", search: 1ms", "search: 1ms is outside 50ms"},
 		{", resolution: 90%", "resolution: 0.9 is outside 0.1% to 50%"},

@@ -21,7 +21,7 @@ import (
 
 const (
 	tryReference = "correct the file at the places named; docs/formats/scenario.md describes the format"
-	tryList      = "see what there is with: weir lab list"
+	tryList      = "list the shipped scenarios with: weir lab list"
 )
 
 // checked is a file after its first reading; each cell reads its tree again.

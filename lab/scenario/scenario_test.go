@@ -106,7 +106,7 @@ phases: [{duration: 1s, flows: [{name: x, kind: bulk, from: near, to: sink}, {na
 `
 	got := cells(t, text)[0].Links[2].Forward.Queue.Bytes
 	if want := 38000; int(got) != want { // 8 Mbit/s · 2·(9+10) ms / 8
-		t.Errorf("queue of %d octets, want %d", got, want)
+		t.Errorf("queue of %d bytes, want %d", got, want)
 	}
 }
 

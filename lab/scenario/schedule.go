@@ -87,7 +87,7 @@ func (b *builder) trace(s *sided, out *link.Direction) {
 	}
 	steps, err := link.ReadTrace(text)
 	if err != nil {
-		b.complain(s.at("trace"), "write a time in milliseconds a line, in order: 1500 octets pass at each", "%s: %v", s.key("trace"), err)
+		b.complain(s.at("trace"), "write a time in milliseconds a line, in order: 1500 bytes pass at each", "%s: %v", s.key("trace"), err)
 		return
 	}
 	for i := range steps {

@@ -72,6 +72,6 @@ func (b *builder) checkSolo(f phaseFile, path string, phase Phase) {
 	case len(f.Flows)+len(f.Streams) < 2:
 		b.complain(f.At("solo"), "add a second flow, or remove solo", "%s.solo: the phase has one flow, which is alone already", path)
 	case !slices.ContainsFunc(phase.Flows, func(f traffic.Flow) bool { return Contends(f.Kind) }):
-		b.complain(f.At("solo"), "add a bulk or udp flow, or remove solo", "%s.solo: no flow is of kind \"bulk\" or \"udp\", whose goodput alone would be compared", path)
+		b.complain(f.At("solo"), "add a bulk or udp flow, or remove solo", "%s.solo: no flow is of kind \"bulk\" or \"udp\", and only these have a harm", path)
 	}
 }

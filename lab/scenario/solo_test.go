@@ -83,12 +83,12 @@ func TestSoloMistakes(t *testing.T) {
 	for _, c := range []struct{ name, text, want, try string }{
 		{"harm", expect("{name: n, metric: harm, subject: left, max: 0.5}"), "", ""},
 		{"harm drawn", figure, "", ""},
-		{"harm without solo", without(expect("{name: n, metric: harm, subject: left, max: 0.5}")), "f.yaml:25:23: expect[0]." + needsSolo, `add "solo: true" to the phase whose flows contend`},
-		{"harm drawn without solo", without(figure), "f.yaml:25:33: figures[0]." + needsSolo, `add "solo: true" to the phase whose flows contend`},
+		{"harm without solo", without(expect("{name: n, metric: harm, subject: left, max: 0.5}")), "f.yaml:25:23: expect[0]." + needsSolo, `add "solo: true" to the phase with contending flows`},
+		{"harm drawn without solo", without(figure), "f.yaml:25:33: figures[0]." + needsSolo, `add "solo: true" to the phase with contending flows`},
 		{"harm of another phase", expect("{name: n, metric: harm, subject: third, max: 0.5}"), `f.yaml:26:38: expect[0].subject: "third" has no harm; these do: "left", "right"`, ""},
 		{"one flow", strings.Replace(contended, "flows: [{name: third, kind: bulk, from: one, to: sink}, ", "solo: true\n    flows: [", 1), "f.yaml:24:11: phases[1].solo: the phase has one flow, which is alone already", "add a second flow, or remove solo"},
 		{"nothing contends", strings.Replace(contended, "flows: [{name: third, kind: bulk, from: one, to: sink}, {name: fourth, kind: bulk,", "solo: true\n    flows: [{name: third, kind: request, from: one, to: sink}, {name: fourth, kind: request,", 1),
-			`f.yaml:24:11: phases[1].solo: no flow is of kind "bulk" or "udp", whose goodput alone would be compared`, "add a bulk or udp flow, or remove solo"},
+			`f.yaml:24:11: phases[1].solo: no flow is of kind "bulk" or "udp", and only these have a harm`, "add a bulk or udp flow, or remove solo"},
 		{"parameter named solo", strings.NewReplacer("depth: [", "solo: [", "${depth}", "${solo}").Replace(contended), `f.yaml:5:3: parameter "solo": results have a label of that name of their own`, "give the parameter another name"},
 	} {
 		_, err := Parse("f.yaml", []byte(c.text))
@@ -124,14 +124,14 @@ phases:
 		{"delay", "2m", "write a time from 0 to 1m0s, such as 5ms"},
 		{"delay", "-1ms", "write a time of 0 or more, such as 5ms"},
 		{"jitter", "6ms", "write a jitter from 0 to the delay of 5ms, or make the delay longer"},
-		{"queue", "100B", "write a length from 1514 octets, one frame, or a number of packets from 1"},
+		{"queue", "100B", "write a length from 1514 bytes, one frame, or a number of packets from 1"},
 		{"queue", "0 packets", "write a number of packets from 1"},
 		{"queue", "1001 bdp", "write a number of bandwidth-delay products above 0 and up to 1000"},
-		{"mtu", "500", "write a packet size from 1280 to 9000 octets"},
+		{"mtu", "500", "write a packet size from 1280 to 9000 bytes"},
 		{"streams", "0", "write a number from 1 to 1000"},
 		{"length", "25h", "write a time above 0 and up to 24h0m0s, such as 5s"},
 		{"dscp", "64", "write a number from 0 to 63"},
-		{"payload", "5000", "write a number of octets from 32 to 1452"},
+		{"payload", "5000", "write a number of bytes from 32 to 1452"},
 	} {
 		s := parse(t, text)
 		if err := s.Set(c.parameter, []string{c.value}); err == nil || fault.Advice(err) != c.try || fault.Of(err) != fault.Usage {

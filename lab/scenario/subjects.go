@@ -12,7 +12,7 @@ import (
 	"weir/lab/traffic"
 )
 
-const trySolo = "add \"solo: true\" to the phase whose flows contend"
+const trySolo = "add \"solo: true\" to the phase with contending flows"
 
 // known looks a metric up; an unknown one has no name.
 func (j *judge) known(f yamlfile.Fields, path, name string) Metric {

@@ -25,7 +25,7 @@ const (
 type sizesFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Distribution    string          `yaml:"distribution" doc:"Distribution that is built in: web-search or data-mining."`
-	File            string          `yaml:"file" doc:"File with a point of the distribution per line: octets, and the share of transfers that have so many at most."`
+	File            string          `yaml:"file" doc:"File with a point of the distribution per line: bytes, and the share of transfers of at most that size."`
 	Bytes           *units.ByteSize `yaml:"bytes" doc:"One size for all."`
 }
 
@@ -65,7 +65,7 @@ func (perSecond) ShortForm() string { return `a number per second, such as "200/
 // sizesInFile describes a valid file of a distribution.
 var sizesInFile = infile.Kind{What: "distribution of sizes", Most: 1 << 20, Name: trySizes, Larger: "leave points out"}
 
-const trySizes = `name a file with "octets share" a line, or write ` + workload.WebSearch + ", " + workload.DataMining + " or a size"
+const trySizes = `name a file with "bytes share" a line, or write ` + workload.WebSearch + ", " + workload.DataMining + " or a size"
 
 // load reads the load of a flow of transfers.
 func (b *builder) load(f flowFile, path string, mtu int, out *traffic.Flow) *workload.Load {
@@ -73,7 +73,7 @@ func (b *builder) load(f flowFile, path string, mtu int, out *traffic.Flow) *wor
 	load := &workload.Load{Sizes: sizes, Drain: time.Duration(f.Drain), Path: b.pathOf(out, mtu)}
 	if f.Most != nil {
 		if *f.Most < 1 || *f.Most > largestTransfer {
-			b.complain(f.At("most"), "write a size such as 5MB", "%s.most: %d octets is outside 1 to %d", path, *f.Most, uint64(largestTransfer))
+			b.complain(f.At("most"), "write a size such as 5MB", "%s.most: %d bytes is outside 1 to %d", path, *f.Most, uint64(largestTransfer))
 		}
 		load.Sizes.Most = *f.Most
 	}
@@ -105,7 +105,7 @@ func (b *builder) sizes(f flowFile, path string) (sizes workload.Sizes, known bo
 	case given != 1:
 		b.complain(f.At("sizes"), trySizes, "%s: %d distributions are given; a flow has one", path, given)
 	case s.Bytes != nil && (*s.Bytes < 1 || *s.Bytes > largestTransfer):
-		b.complain(f.At("sizes"), "write a size such as 64KiB", "%s: %d octets is outside 1 to %d", path, *s.Bytes, uint64(largestTransfer))
+		b.complain(f.At("sizes"), "write a size such as 64KiB", "%s: %d bytes is outside 1 to %d", path, *s.Bytes, uint64(largestTransfer))
 	case s.Bytes != nil:
 		return workload.Fixed(*s.Bytes), true
 	case s.File != "":
@@ -135,7 +135,7 @@ func (b *builder) sizesOf(f flowFile, path string) (sizes workload.Sizes, known 
 		return sizes, false
 	}
 	if sizes, err = workload.Read(f.Sizes.File, string(text)); err != nil {
-		b.complain(f.At("sizes"), `write "octets share" a line; both rise, and the last share is 1`, "%s: %s: %v", path, f.Sizes.File, err)
+		b.complain(f.At("sizes"), `write "bytes share" a line; both rise, and the last share is 1`, "%s: %s: %v", path, f.Sizes.File, err)
 	}
 	return sizes, err == nil
 }

@@ -129,7 +129,7 @@ func (f Flow) validateDatagram() error {
 	case f.Rate == 0:
 		return errors.New("datagrams need a rate")
 	case f.Payload < MinPayload || f.Payload > maxPacket-f.Headers():
-		return fmt.Errorf("payload of %d octets: it must lie between %d and %d", f.Payload, MinPayload, maxPacket-f.Headers())
+		return fmt.Errorf("payload of %d bytes: it must lie between %d and %d", f.Payload, MinPayload, maxPacket-f.Headers())
 	case f.Congestion != "":
 		return errors.New("datagrams have no congestion control")
 	case f.Rate/units.BitRate(f.Streams) == 0:

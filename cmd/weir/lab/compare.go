@@ -91,7 +91,7 @@ func newRerunCommand(a *cli.App) *cobra.Command {
 		Use:   "rerun BUNDLE",
 		Short: "Measure a bundle's scenario again and compare",
 		Long: `Measure a bundle's scenario again, from the file, the parameters and the seed that
-the bundle holds, and show what differs significantly.`,
+the bundle holds, and show significant differences.`,
 		Example: "  sudo weir lab rerun weir-out/loss-study-20240520-160000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -107,7 +107,7 @@ the bundle holds, and show what differs significantly.`,
 			if dir == "" || fault.Of(err) != fault.OK && !isVerdict(err) {
 				return err
 			}
-			if a.Format == "json" { // one document is what a command prints; weir lab compare gives the other
+			if a.Format == "json" { // a command prints one document; weir lab compare prints the other
 				return err
 			}
 			fmt.Fprintln(a.Stdout)

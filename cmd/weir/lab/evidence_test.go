@@ -23,7 +23,7 @@ func measuredBundle() *record.Bundle {
 	return b
 }
 
-// What was measured is not lost where its folder cannot be written.
+// If the output folder is not writable, the evidence goes to another one.
 func TestEvidenceThatCannotBeWrittenGoesElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	file := filepath.Join(t.TempDir(), "file")

@@ -44,7 +44,7 @@ func (o *runOptions) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle (default ./weir-out/NAME-TIME)")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on with other combinations after one that this machine does not carry")
-	flags.IntVar(&o.capture, "capture", 0, "keep packet traces of the links in the bundle, with so many octets of each frame")
+	flags.IntVar(&o.capture, "capture", 0, "keep packet traces of the links in the bundle, with so many bytes of each frame")
 	flags.Lookup("capture").NoOptDefVal = "128"
 	flags.BoolVar(&o.share, "share", false, "measure even while another lab on this machine measures")
 }
@@ -162,7 +162,7 @@ func (o runOptions) captureInto(options *labrun.Options) (remove func(), err err
 		return func() {}, nil
 	}
 	if o.capture < 14 || o.capture > 65535 {
-		return nil, fault.New(fault.Usage, "write a number from 14, the Ethernet header, to 65535", "--capture %d octets of a frame", o.capture)
+		return nil, fault.New(fault.Usage, "write a number from 14, the Ethernet header, to 65535", "--capture %d bytes of a frame", o.capture)
 	}
 	options.CaptureOctets = o.capture
 	if options.Capture, err = os.MkdirTemp("", "weir-capture-"); err != nil {

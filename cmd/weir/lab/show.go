@@ -182,7 +182,7 @@ func trafficTable(cell *scenario.Cell) record.Table {
 			t.Rows = append(t.Rows, []string{phase.Name, f.Name, f.From, f.To, flowText(f), f.Start.String(), f.Duration.String()})
 		}
 		for _, s := range phase.Streams {
-			what := fmt.Sprintf("%g frames/s of %d octets, IPv%d", s.Rate, s.FrameSize, s.Family)
+			what := fmt.Sprintf("%g frames/s of %d bytes, IPv%d", s.Rate, s.FrameSize, s.Family)
 			if s.Count > 1 {
 				what += fmt.Sprintf(", %d streams", s.Count)
 			}

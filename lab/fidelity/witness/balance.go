@@ -159,7 +159,7 @@ func (b *balancing) cross() {
 func (b *balancing) direction(x Balance, l Link, near deviceDelta) {
 	what := "link " + x.Link + ", " + x.From + " to " + x.To
 	if near.queueDrops > 0 {
-		b.say("%s: the queue of %s's device dropped %d frames that no link was asked to lose", what, x.From, near.queueDrops)
+		b.say("%s: the queue of %s's device dropped %d frames without a loss model", what, x.From, near.queueDrops)
 	}
 	switch {
 	case x.Sent > x.Received:
@@ -167,11 +167,11 @@ func (b *balancing) direction(x Balance, l Link, near deviceDelta) {
 	case x.Received > x.Sent:
 		b.say("%s: %d frames reached the link that %s's IP did not send", what, x.Received-x.Sent, x.From)
 	case x.SentOctets > 0 && x.ReceivedBytes > 0 && x.SentOctets != x.ReceivedBytes:
-		b.say("%s: %d octets were sent and %d reached the link", what, x.SentOctets, x.ReceivedBytes)
+		b.say("%s: %d bytes were sent and %d reached the link", what, x.SentOctets, x.ReceivedBytes)
 	}
 	// Frames lost at a device before the link are overruns too, and already reported.
 	if in, out := x.Received+x.Duplicated, x.Counters.Sent+x.QueueDrops+x.LossDrops+x.Held; in != out && x.Overruns == 0 {
-		b.say("%s: of %d frames that came in, %d were accounted for", what, in, out)
+		b.say("%s: of %d received frames, %d were accounted for", what, in, out)
 	}
 	switch {
 	case x.Counters.Sent > x.Arrived:
@@ -179,6 +179,6 @@ func (b *balancing) direction(x Balance, l Link, near deviceDelta) {
 	case x.Arrived > x.Counters.Sent:
 		b.say("%s: %d frames arrived at %s that the link did not send", what, x.Arrived-x.Counters.Sent, x.To)
 	case x.SentBytes != x.ArrivedOctets && !b.places[x.To].place.Tested: // XDP counts bytes differently
-		b.say("%s: %d octets left the link and %d arrived at %s", what, x.SentBytes, x.ArrivedOctets, x.To)
+		b.say("%s: %d bytes left the link and %d arrived at %s", what, x.SentBytes, x.ArrivedOctets, x.To)
 	}
 }

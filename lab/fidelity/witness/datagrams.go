@@ -28,7 +28,7 @@ func (b *balancing) cut(d delta, frames uint64) {
 	low, high := headers(d.ip)
 	fewest, largest := known+low*more, known+high*more
 	if octets < fewest || octets > largest {
-		b.say("%s: %d frames left with %d octets, and what its protocols sent makes %d: a foreign flow, or datagrams that something has changed",
+		b.say("%s: %d frames left with %d bytes, and its protocols sent %d: a foreign flow, or changed datagrams",
 			d.place.Name, frames, octets, fewest)
 	}
 }

@@ -127,7 +127,7 @@ func detours(bed Testbed, flows []Flow, links []Balance) (reasons []string) {
 			case !crossed && x.Received > 0 && !tested(bed):
 				reasons = append(reasons, fmt.Sprintf("link %s carried %d frames from %s to %s, though no flow crosses it: traffic took another path", x.Link, x.Received, x.From, x.To))
 			case octets > x.SentBytes:
-				reasons = append(reasons, fmt.Sprintf("flows got %d octets over link %s from %s to %s, which carried only %d: traffic took another path", octets, x.Link, x.From, x.To, x.SentBytes))
+				reasons = append(reasons, fmt.Sprintf("flows got %d bytes over link %s from %s to %s, which carried only %d: traffic took another path", octets, x.Link, x.From, x.To, x.SentBytes))
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func bounded(bed Testbed, f Flow) string {
 	if float64(octets) <= most {
 		return ""
 	}
-	return fmt.Sprintf("flow %s got %s for %s behind its settle time, more than the %s that its path can carry: what came before was still on its way",
+	return fmt.Sprintf("flow %s got %s for %s after its settle time, more than the %s that its path can carry: earlier frames were still in flight",
 		f.Name, units.BitRate(float64(octets)*8/span.Seconds()), span, units.BitRate(share*float64(slowest)))
 }
 

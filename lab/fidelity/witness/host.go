@@ -65,7 +65,7 @@ func (b *balancing) host(d delta) {
 		b.say("%s: its IP discarded %d packets as faulty, too large or without a route", name, n)
 	}
 	if n := d.ip.Sum("Tcp.InCsumErrors", "Udp.InCsumErrors", "Udp6.InCsumErrors"); n > 0 {
-		b.say("%s: %d packets had a wrong checksum, and no link was asked to damage any", name, n)
+		b.say("%s: %d packets had a wrong checksum, and no link has corrupt", name, n)
 	}
 }
 
@@ -95,7 +95,7 @@ func (b *balancing) in(d delta) {
 		if !dev.emulated { // the watch judges emulated links
 			dropped += dev.ReceivedDropped + dev.SentDropped
 			if n := dev.ReceivedDropped + dev.SentDropped; n > 0 {
-				b.say("%s: device %s lost %d packets that no link was asked to lose", d.place.Name, name, n)
+				b.say("%s: device %s lost %d packets without a loss model", d.place.Name, name, n)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (b *balancing) in(d delta) {
 	switch {
 	case d.plain && d.mixed():
 	case frames > taken+d.Dropped+uncut:
-		b.say("%s: its devices received %d frames that its IP did not take", d.place.Name, frames-taken-d.Dropped-uncut)
+		b.say("%s: its devices received %d frames that its IP did not receive", d.place.Name, frames-taken-d.Dropped-uncut)
 	case uncut < unknown && taken+uncut > frames+d.Made:
 		b.say("%s: %d frames left that did not come in", d.place.Name, taken+uncut-frames-d.Made)
 	case taken > frames+d.Made:
@@ -222,7 +222,7 @@ func (b *balancing) network() {
 	}
 	switch want, got := int64(sent)-int64(in)+int64(out), int64(arrived); {
 	case want-int64(twiceMost+dropped) > got:
-		b.say("%d frames got lost between the hosts that no link was asked to lose", want-int64(twiceMost+dropped)-got)
+		b.say("%d frames got lost between the hosts without a loss model", want-int64(twiceMost+dropped)-got)
 	case want-int64(twiceLeast) < got && !uncounted:
 		b.say("%d frames arrived at hosts that none of them sent", got-want+int64(twiceLeast))
 	}

@@ -86,9 +86,9 @@ func (p *pulse) end() (longest time.Duration, reasons []string) {
 	span := now.monotonic - p.since
 	switch {
 	case p.longest > mostPause:
-		reasons = append(reasons, fmt.Sprintf("the process that measures stood still for %s; %s are tolerated", p.longest.Round(time.Millisecond), mostPause))
+		reasons = append(reasons, fmt.Sprintf("the measuring process stalled for %s; %s are tolerated", p.longest.Round(time.Millisecond), mostPause))
 	case p.missed > max(leastMissed, time.Duration(mostMissed*float64(span))):
-		reasons = append(reasons, fmt.Sprintf("the process that measures stood still for %s of %s; %.0f %% and %s are tolerated",
+		reasons = append(reasons, fmt.Sprintf("the measuring process stalled for %s of %s; %.0f %% and %s are tolerated",
 			p.missed.Round(time.Millisecond), span.Round(time.Millisecond), 100*mostMissed, leastMissed))
 	}
 	return p.longest, append(reasons, compareClocks(p.begin, now)...)
@@ -123,7 +123,7 @@ func compareClocks(begin, end clocks) (reasons []string) {
 		span time.Duration
 	}{{"the hardware's clock", end.raw - begin.raw}, {"the clock that counts sleep", end.boot - begin.boot}, {"the wall clock", end.real - begin.real}} {
 		if off := c.span - span; off.Abs() > clockStep+time.Duration(clockShare*float64(span)) {
-			reasons = append(reasons, fmt.Sprintf("%s went on by %s and the monotonic clock by %s: a clock was set, or stood still", c.name, c.span.Round(time.Millisecond), span.Round(time.Millisecond)))
+			reasons = append(reasons, fmt.Sprintf("%s went on by %s and the monotonic clock by %s: a clock was set, or stopped", c.name, c.span.Round(time.Millisecond), span.Round(time.Millisecond)))
 		}
 	}
 	return reasons

@@ -45,13 +45,13 @@ func TestBalance(t *testing.T) {
 		{"a clean run", func(*Witness, *reading, *Flow) {}, ""},
 		{"a frame less reaches the link", func(_ *Witness, r *reading, _ *Flow) { r.links[0].Forward.Received-- }, "1 frames that a sent did not reach the link"},
 		{"a frame more reaches the link", func(_ *Witness, r *reading, _ *Flow) { r.links[0].Forward.Received++ }, "1 frames reached the link that a's IP did not send"},
-		{"octets change", func(_ *Witness, r *reading, _ *Flow) { r.links[0].Forward.ReceivedBytes-- }, "100000 octets were sent and 99999 reached the link"},
-		{"the link loses one in silence", func(_ *Witness, r *reading, _ *Flow) { r.links[0].Forward.LossDrops-- }, "of 101 frames that came in, 100 were accounted for"},
+		{"bytes change", func(_ *Witness, r *reading, _ *Flow) { r.links[0].Forward.ReceivedBytes-- }, "100000 bytes were sent and 99999 reached the link"},
+		{"the link loses one in silence", func(_ *Witness, r *reading, _ *Flow) { r.links[0].Forward.LossDrops-- }, "of 101 received frames, 100 were accounted for"},
 		{"one is still inside", func(_ *Witness, r *reading, _ *Flow) { r.links[0].Forward.LossDrops--; r.links[0].Forward.Held = 1 }, ""},
 		{"one does not arrive", func(_ *Witness, r *reading, _ *Flow) {
 			r.places["b"].devices["dev"] = rtnl.Traffic{ReceivedPackets: 95, ReceivedOctets: 95000}
 		}, "1 frames left the link and did not arrive at b"},
-		{"IP takes fewer", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["IpExt.InNoECTPkts"] = 90 }, "its devices received 6 frames that its IP did not take"},
+		{"IP takes fewer", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["IpExt.InNoECTPkts"] = 90 }, "its devices received 6 frames that its IP did not receive"},
 		{"a packet filter drops", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["Ip.InDelivers"] = 90 }, "a packet filter drops them"},
 		{"dropped before the device", func(_ *Witness, r *reading, f *Flow) {
 			r.places["a"].protocols["Udp.OutDatagrams"] = 105
@@ -81,7 +81,7 @@ func TestBalance(t *testing.T) {
 			f.Free = true // the last frame is one of a packet socket
 			r.places["a"].protocols["Udp.OutDatagrams"], r.places["a"].protocols["IpExt.OutOctets"] = 10, 10*(28+10*958)-958
 			r.places["a"].protocols["Ip.OutRequests"] = 10
-		}, "100 frames left with 100000 octets, and what its protocols sent makes 99042"},
+		}, "100 frames left with 100000 bytes, and its protocols sent 99042"},
 		{"a program's datagrams over IPv6", func(_ *Witness, r *reading, f *Flow) {
 			f.Free = true
 			r.places["a"].protocols["Udp.OutDatagrams"] = 0
@@ -112,8 +112,8 @@ func TestBalance(t *testing.T) {
 			b.protocols["IpExt.InNoECTPkts"], b.protocols["Ip.InReceives"], b.protocols["Ip.InDelivers"] = 90, 90, 90
 			b.programs.Dropped = 5
 			r.places["b"] = b
-		}, "its devices received 1 frames that its IP did not take"},
-		{"a host at which octets are taken out", func(w *Witness, r *reading, _ *Flow) {
+		}, "its devices received 1 frames that its IP did not receive"},
+		{"a host at which bytes are taken out", func(w *Witness, r *reading, _ *Flow) {
 			w.bed.Places[1].Shortens = true
 			r.places["b"].protocols["IpExt.InNoECTPkts"] = 10
 			r.places["b"].protocols["Ip.InReceives"], r.places["b"].protocols["Ip.InDelivers"] = 10, 10
@@ -131,7 +131,7 @@ func TestBalance(t *testing.T) {
 		{"a node's device that counts them in part", func(w *Witness, r *reading, _ *Flow) {
 			w.bed.Places[0].Programs = func() (Programs, error) { return Programs{}, nil }
 			r.places["a"].devices["dev"] = rtnl.Traffic{SentPackets: 100, SentOctets: 100000 - 99*14}
-		}, "98614 octets were sent and 100000 reached the link"},
+		}, "98614 bytes were sent and 100000 reached the link"},
 		{"packets that are too large where they get longer", func(w *Witness, r *reading, _ *Flow) {
 			w.bed.Places[1].Narrow = true
 			r.places["b"].protocols["Ip6.InTooBigErrors"], r.places["b"].protocols["Icmp6.OutPktTooBigs"], r.places["b"].protocols["Icmp6.OutMsgs"] = 1, 1, 1
@@ -211,8 +211,8 @@ func TestClocks(t *testing.T) {
 	}
 	frozen := on(10 * time.Second)
 	frozen.monotonic -= time.Second
-	if got := compareClocks(begin, frozen); len(got) != 3 || !strings.Contains(got[0], "a clock was set, or stood still") {
-		t.Errorf("a clock that stood still: %v", got)
+	if got := compareClocks(begin, frozen); len(got) != 3 || !strings.Contains(got[0], "a clock was set, or stopped") {
+		t.Errorf("a stopped clock: %v", got)
 	}
 	slept := on(10 * time.Second)
 	slept.boot += time.Second

@@ -133,7 +133,7 @@ func automatic(cables []link.Cable) (Choice, error) {
 		return Choice{}, refused
 	}
 	return Choice{}, fault.Wrap(fmt.Errorf("choose a link carrier: %w", errors.Join(missing...)), fault.Testbed,
-		"see weir doctor for what this kernel lacks")
+		"see weir doctor for the missing kernel features")
 }
 
 // reason explains the choice of a carrier.

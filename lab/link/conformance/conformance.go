@@ -237,7 +237,7 @@ func schedule(t *testing.T, b *bench, d link.Direction) {
 	must(t, carrying.Begin())
 	sent, got := exchange(t, b.a, b.b, frames, len(frames)*3/4, quiet)
 	if len(got) != len(frames)*3/4 {
-		t.Fatalf("%d frames arrived of %d of which every fourth is lost", len(got), len(frames))
+		t.Fatalf("%d of %d frames arrived; every fourth must be lost", len(got), len(frames))
 	}
 	step := d.Schedule[0]
 	each := time.Duration(float64(1000+link.FrameOverhead) * 8e9 / step.BitsPerSecond)

@@ -25,10 +25,10 @@ func tcpSegments(t *testing.T, b *bench, d link.Direction) {
 	transfer(t, b, octets)
 	s := status(t, carrying)
 	if s.Forward.Received < octets/1460 {
-		t.Errorf("%d octets of payload came in %d frames: some were larger than an MTU", octets, s.Forward.Received)
+		t.Errorf("%d bytes of payload came in %d frames: some were larger than an MTU", octets, s.Forward.Received)
 	}
 	if s.Forward.SentBytes > 1514*s.Forward.Sent {
-		t.Errorf("%d frames have %d octets: some are larger than an MTU", s.Forward.Sent, s.Forward.SentBytes)
+		t.Errorf("%d frames have %d bytes: some are larger than an MTU", s.Forward.Sent, s.Forward.SentBytes)
 	}
 	if s.Forward.Overruns+s.Reverse.Overruns > 0 {
 		t.Errorf("%d frames overran", s.Forward.Overruns+s.Reverse.Overruns)
@@ -42,7 +42,7 @@ func tcpQueue(t *testing.T, b *bench, d link.Direction) {
 	carrying := b.carry(t, d, link.Direction{Delay: d.Delay})
 	transfer(t, b, 4<<20)
 	if s := status(t, carrying); s.Forward.QueueDrops == 0 {
-		t.Errorf("a queue of %d octets and %d packets never overflowed", d.Queue.Bytes, d.Queue.Packets)
+		t.Errorf("a queue of %d bytes and %d packets never overflowed", d.Queue.Bytes, d.Queue.Packets)
 	}
 }
 
@@ -61,7 +61,7 @@ func managed(t *testing.T, b *bench, d link.Direction) {
 		t.Errorf("%s dropped nothing of a transfer that takes four seconds", d.Queue.Discipline)
 	}
 	if most := uint64(d.Queue.Packets) * 1514 / 4; s.MaxBacklog > most {
-		t.Errorf("%d octets waited, though %s manages the queue", s.MaxBacklog, d.Queue.Discipline)
+		t.Errorf("%d bytes waited, though %s manages the queue", s.MaxBacklog, d.Queue.Discipline)
 	}
 }
 
@@ -123,7 +123,7 @@ func transfer(t *testing.T, b *bench, octets int) {
 	must(t, err)
 	must(t, conn.Close())
 	if n := <-received; n != int64(octets) {
-		t.Fatalf("%d octets arrived of %d", n, octets)
+		t.Fatalf("%d bytes arrived of %d", n, octets)
 	}
 }
 

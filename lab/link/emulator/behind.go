@@ -7,7 +7,7 @@ import (
 	"weir/record/hist"
 )
 
-// behind adds up the time in which one direction stood still: a frame was due, or had arrived, and
+// behind adds up the stalls of one direction: a frame was due, or had arrived, and
 // nothing was done.
 type behind struct {
 	from, until int64 // the span that is still open, CLOCK_MONOTONIC in ns

@@ -76,7 +76,7 @@ func read(t *testing.T, path string, begin time.Time) (frames, lost int) {
 		must(t, err)
 		frames++
 		if len(content) != 60 || info.Length != 100 || info.InterfaceIndex != 0 || info.Timestamp.Before(begin.Add(-time.Second)) || info.Timestamp.After(time.Now().Add(time.Second)) {
-			t.Fatalf("frame %d: %+v with %d octets", frames, info, len(content))
+			t.Fatalf("frame %d: %+v with %d bytes", frames, info, len(content))
 		}
 		for _, comment := range options.Comments {
 			if comment == "lost by the link" {

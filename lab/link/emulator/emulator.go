@@ -193,7 +193,7 @@ func (r *running) exchange(o order) (report, error) {
 		return report{}, r.died(err)
 	}
 	if answer.Error != "" {
-		return answer, fault.New(fault.Testbed, "see weir doctor for what AF_XDP needs", "%s", answer.Error)
+		return answer, fault.New(fault.Testbed, "see weir doctor for the requirements of AF_XDP", "%s", answer.Error)
 	}
 	return answer, nil
 }

@@ -90,7 +90,7 @@ func TestChainsAreReleasedCopiedAndDamagedWhole(t *testing.T) {
 		parts = append(parts, d)
 	}
 	if octets, count := s.length(parts[0]); octets != 3000 || count != 3 {
-		t.Errorf("the frame has %d octets in %d parts", octets, count)
+		t.Errorf("the frame has %d bytes in %d parts", octets, count)
 	}
 	twin, ok := s.copy(parts[0])
 	if !ok || umem.Available() != 2 {
@@ -112,7 +112,7 @@ func TestChainsAreReleasedCopiedAndDamagedWhole(t *testing.T) {
 		}
 	}
 	if differences != 1 {
-		t.Errorf("%d octets were damaged", differences)
+		t.Errorf("%d bytes were damaged", differences)
 	}
 	if _, ok := s.copy(parts[0]); ok || umem.Available() != 2 {
 		t.Errorf("a frame of 3 parts was copied into 2 buffers; %d are left", umem.Available())

@@ -192,7 +192,7 @@ func (w *workers) report(forget bool) report {
 	}
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return report{Error: fmt.Sprintf("read processor time: %v", err)}
+		return report{Error: fmt.Sprintf("read CPU times: %v", err)}
 	}
 	r.CPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	return r

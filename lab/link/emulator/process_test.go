@@ -70,7 +70,7 @@ func TestStatusCountsAndCloseIsFinal(t *testing.T) {
 		t.Errorf("counted %+v", now)
 	}
 	if carrying.CPU() <= 0 {
-		t.Error("the emulator used no processor time")
+		t.Error("the emulator used no CPU time")
 	}
 	must(t, carrying.Close())
 	if _, err := carrying.Status(); err == nil {
@@ -172,6 +172,6 @@ func TestQueuesAreGaugedOverTime(t *testing.T) {
 		return s.Received >= 20 && uint64(most) == s.MaxBacklog && len(depths) == 1
 	})
 	if status().MaxBacklog < 2000 {
-		t.Errorf("at most %d octets waited of 20,000 that came at once", status().MaxBacklog)
+		t.Errorf("at most %d bytes waited of 20,000 that came at once", status().MaxBacklog)
 	}
 }

@@ -2,9 +2,9 @@
 
 package loss
 
-// Loss says how a direction loses frames: the name of a model, and the parameters of all models, of
-// which those of the named one count. The zero value loses nothing. It can be compared, and written
-// as JSON; parameters of two models need different names.
+// Loss is the loss of a direction: the name of a model, and the parameters of all models; only the
+// named model's count. The zero value loses nothing. It is comparable and has a JSON form, so the
+// parameters of two models need different names.
 type Loss struct {
 	Model string
 	Independent
@@ -12,7 +12,7 @@ type Loss struct {
 	EveryNth
 }
 
-// Keys are those of all models in a scenario.
+// Keys holds the scenario keys of all models.
 type Keys struct {
 	independentKeys
 	gilbertKeys

@@ -85,7 +85,7 @@ func (l *load) finish(offered int) {
 	l.t.Helper()
 	l.take(math.MaxInt64 / 2)
 	if len(l.waiting) != 0 || len(l.out)+l.refused != offered || l.m.Waiting() != 0 || l.m.Backlog() != 0 {
-		l.t.Errorf("of %d frames %d came out, %d were refused, %d wait (%d octets)", offered, len(l.out), l.refused, l.m.Waiting(), l.m.Backlog())
+		l.t.Errorf("of %d frames %d came out, %d were refused, %d wait (%d bytes)", offered, len(l.out), l.refused, l.m.Waiting(), l.m.Backlog())
 	}
 	var last int64
 	for _, f := range l.out {
@@ -251,7 +251,7 @@ func TestManagedQueuesHaveLimits(t *testing.T) {
 			l.offer(0, 1, false)
 		}
 		if m.Backlog() != 20*maxFrame {
-			t.Errorf("%s: %d octets wait, want 20 frames", discipline, m.Backlog())
+			t.Errorf("%s: %d bytes wait, want 20 frames", discipline, m.Backlog())
 		}
 		l.finish(100)
 	}

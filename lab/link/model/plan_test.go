@@ -44,7 +44,7 @@ func TestAPlanLetsPassWhatItsStepsDo(t *testing.T) {
 		start, octets := 1e6+random.Float64()*1e8, 50+random.Float64()*20000
 		got, want := p.finish(start, octets), slowFinish(d, p.origin, start, octets)
 		if math.Abs(got-want) > 3000*float64(len(d.Schedule)) {
-			t.Fatalf("%d: %v octets from %v on of %+v: %v, the oracle says %v", n, octets, start, d.Schedule, got, want)
+			t.Fatalf("%d: %v bytes from %v on of %+v: %v, the oracle says %v", n, octets, start, d.Schedule, got, want)
 		}
 	}
 }

@@ -68,11 +68,11 @@ func beyond(d link.Direction) string {
 	case len(d.Schedule) > 0:
 		return "follow a schedule"
 	case d.Queue.Managed() && d.Queue.Discipline != link.CAKE && d.Queue.Bytes > 0:
-		return "limit a queue in octets that " + string(d.Queue.Discipline) + " manages"
+		return "limit a queue in bytes under " + string(d.Queue.Discipline)
 	case d.Queue.ECN > 0:
-		return "mark by the octets that wait"
+		return "mark by queued bytes"
 	case d.Queue.Bytes > 0 && d.Queue.Packets > 0:
-		return "limit a queue in octets and in packets at once"
+		return "limit a queue in bytes and in packets at once"
 	case d.Rate > 0 && d.Rate < 8:
 		return "limit to less than an octet per second"
 	}

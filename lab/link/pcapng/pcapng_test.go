@@ -37,7 +37,7 @@ func TestAnotherReaderUnderstands(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Length != want.octets || len(content) != want.kept || info.InterfaceIndex != want.number || !info.Timestamp.Equal(at.Add(time.Duration(i))) {
-			t.Errorf("frame %d: %+v with %d octets", i, info, len(content))
+			t.Errorf("frame %d: %+v with %d bytes", i, info, len(content))
 		}
 	}
 	if _, _, err := r.ReadPacketData(); err == nil {
@@ -74,7 +74,7 @@ func TestAFrameAllocatesNothing(t *testing.T) {
 	for length := range 130 {
 		for _, comment := range []string{"", "x", strings.Repeat("y", 50)} {
 			if n := len(pcapng.Frame(nil, 0, 1, 1514, content[:min(length, 128)], comment)) - min(length, 128) - len(comment); n > pcapng.Overhead {
-				t.Fatalf("%d octets and a comment of %d take %d octets more", length, len(comment), n)
+				t.Fatalf("%d bytes and a comment of %d take %d bytes more", length, len(comment), n)
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func act(words []string) error {
 	if _, err := c.Write(make([]byte, n)); err != nil {
 		return err
 	}
-	fmt.Printf("sent %d octets\n", n)
+	fmt.Printf("sent %d bytes\n", n)
 	return c.Close()
 }
 
@@ -126,16 +126,16 @@ func TestOctetsAreCountedAtTheReceiver(t *testing.T) {
 			}
 			s := result.Streams[0]
 			if !counted(s.ReceivedBytes) {
-				t.Errorf("%d octets of %d were counted", s.ReceivedBytes, octets)
+				t.Errorf("%d bytes of %d were counted", s.ReceivedBytes, octets)
 			}
 			var sum uint64
 			for _, n := range s.Received {
 				sum += n
 			}
 			if !counted(sum) || s.Finished == 0 || s.Finished > f.Duration {
-				t.Errorf("%d octets in the intervals, ended after %s", sum, s.Finished)
+				t.Errorf("%d bytes in the intervals, ended after %s", sum, s.Finished)
 			}
-			if len(result.Programs) != 2 || !result.Programs[0].Stopped || result.Programs[0].Host != "right" || result.Programs[1].Status != 0 || !strings.Contains(result.Programs[1].Output, "sent 1000000 octets") {
+			if len(result.Programs) != 2 || !result.Programs[0].Stopped || result.Programs[0].Host != "right" || result.Programs[1].Status != 0 || !strings.Contains(result.Programs[1].Output, "sent 1000000 bytes") {
 				t.Errorf("programs %+v", result.Programs)
 			}
 		})

@@ -128,7 +128,7 @@ func (c *counter) fill(result *traffic.Result, f traffic.Flow, took time.Duratio
 	last := c.all[len(c.all)-1]
 	header, err := c.headers(f, last.frames)
 	if err != nil {
-		return fmt.Errorf("count what arrived: %w", err)
+		return fmt.Errorf("count received bytes: %w", err)
 	}
 	payload := func(t time.Duration) uint64 {
 		frames, octets := c.at(t)

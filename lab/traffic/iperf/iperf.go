@@ -76,7 +76,7 @@ func able(f traffic.Flow) error {
 	case f.Kind == traffic.Transfers:
 		return errors.New("has no transfers that come at random")
 	case f.Bytes > 0:
-		return errors.New("cannot stop each stream after a number of octets")
+		return errors.New("cannot stop each stream after a number of bytes")
 	case f.Duration%time.Second != 0:
 		return fmt.Errorf("runs whole seconds, not %s", f.Duration)
 	case f.Streams > maxStreams:

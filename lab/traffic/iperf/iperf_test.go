@@ -50,7 +50,7 @@ func TestTCPReports(t *testing.T) {
 	for i, want := range []struct{ received, retransmits uint64 }{{1793458176, 0}, {1765146624, 398}} {
 		s := result.Streams[i]
 		if s.ReceivedBytes != want.received || s.Retransmits != want.retransmits || len(s.Received) != 10 || len(s.Readings) != 10 {
-			t.Errorf("stream %d: %d octets, %d retransmits, %d intervals, %d readings",
+			t.Errorf("stream %d: %d bytes, %d retransmits, %d intervals, %d readings",
 				i, s.ReceivedBytes, s.Retransmits, len(s.Received), len(s.Readings))
 		}
 		var octets uint64
@@ -58,7 +58,7 @@ func TestTCPReports(t *testing.T) {
 			octets += n
 		}
 		if octets == 0 || octets > s.ReceivedBytes {
-			t.Errorf("stream %d: intervals hold %d of %d octets", i, octets, s.ReceivedBytes)
+			t.Errorf("stream %d: intervals hold %d of %d bytes", i, octets, s.ReceivedBytes)
 		}
 		if last := s.Readings[9]; last.Retransmits != want.retransmits || last.At <= 900*time.Millisecond || last.Cwnd == 0 {
 			t.Errorf("stream %d: last reading %+v", i, last)
@@ -79,7 +79,7 @@ func TestStreamsAreMatchedByPort(t *testing.T) {
 	result := traffic.Result{Flow: traffic.Flow{Kind: traffic.Bulk, Streams: 2, Duration: time.Second}}
 	fill(&result, client, server)
 	if got := result.Streams[0].ReceivedBytes; got != 1793458176 {
-		t.Errorf("stream 0 has %d octets: the order of the server's list decided", got)
+		t.Errorf("stream 0 has %d bytes: the order of the server's list decided", got)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestCheckSaysWhatIperfCannot(t *testing.T) {
 	}{
 		{func(f *traffic.Flow) { f.Duration += time.Millisecond }, "whole seconds"},
 		{func(f *traffic.Flow) { f.Streams = 129 }, "128"},
-		{func(f *traffic.Flow) { f.Bytes = 1 }, "octets"},
+		{func(f *traffic.Flow) { f.Bytes = 1 }, "bytes"},
 		{func(f *traffic.Flow) { f.Kind, f.Request, f.Response, f.Concurrency = traffic.Request, 1, 1, 1 }, "request/response"},
 		{func(f *traffic.Flow) {
 			f.Kind, f.Load = traffic.Transfers, &workload.Load{Sizes: workload.Fixed(1000), PerSecond: 1}

@@ -40,7 +40,7 @@ func TestWhatWasHeldBackCountsWhenItCame(t *testing.T) {
 	}
 	for i, octets := range a.spread(m.total, len(m.bins)) {
 		if want := uint64(10 * segment); octets < want-10 || octets > want+10 {
-			t.Errorf("%d octets in interval %d, want %d", octets, i, want)
+			t.Errorf("%d bytes in interval %d, want %d", octets, i, want)
 		}
 	}
 }

@@ -130,8 +130,8 @@ func fitsMTU(fd, payload int, to netip.Addr) error {
 		return fmt.Errorf("read the path's MTU: %w", err)
 	}
 	if payload+header > mtu {
-		return fault.New(fault.Usage, fmt.Sprintf("Use a payload of at most %d octets, or a larger MTU.", mtu-header),
-			"a payload of %d octets does not fit the path's MTU of %d", payload, mtu)
+		return fault.New(fault.Usage, fmt.Sprintf("Use a payload of at most %d bytes, or a larger MTU.", mtu-header),
+			"a payload of %d bytes does not fit the path's MTU of %d", payload, mtu)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestDatagramsAddUp(t *testing.T) {
 						i, s.Sent, s.Arrived, s.Duplicates, s.OutOfOrder, s.ReceiverDrops)
 				}
 				if s.ReceivedBytes > s.Arrived*500 || s.ReceivedBytes%500 != 0 || sum(s.Received) != s.ReceivedBytes {
-					t.Errorf("stream %d: %d octets of %d datagrams", i, s.ReceivedBytes, s.Arrived)
+					t.Errorf("stream %d: %d bytes of %d datagrams", i, s.ReceivedBytes, s.Arrived)
 				}
 			}
 			if r.Delay.Count() != r.Streams[0].Arrived+r.Streams[1].Arrived {
@@ -102,7 +102,7 @@ func TestLostDatagramsAreMissed(t *testing.T) {
 	d.sent = sent + 3
 	must(t, d.drain(context.Background(), received))
 	if s := d.stream(); s.Arrived != 7 || s.Sent != 10 || s.ReceivedBytes != 7*500 {
-		t.Errorf("sent %d, arrived %d, %d octets: want 10, 7 and 3500", s.Sent, s.Arrived, s.ReceivedBytes)
+		t.Errorf("sent %d, arrived %d, %d bytes: want 10, 7 and 3500", s.Sent, s.Arrived, s.ReceivedBytes)
 	}
 }
 

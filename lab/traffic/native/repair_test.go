@@ -37,16 +37,16 @@ func TestNoIntervalHasWhatWasHeldBack(t *testing.T) {
 		s = p.run(t, 4, f).Streams[0]
 	}
 	if s.Retransmits == 0 || s.ReceivedBytes == 0 {
-		t.Fatalf("%d octets came, and nothing was lost that there could be a repair of", s.ReceivedBytes)
+		t.Fatalf("%d bytes came, and nothing was lost that there could be a repair of", s.ReceivedBytes)
 	}
 	most := uint64(rate / 8 * traffic.RateInterval.Seconds())
 	for i, octets := range s.Received {
 		if octets > 2*most { // one may be a sample late
-			t.Errorf("interval %d has %d octets, and the link carries %d in that time: %v", i, octets, most, s.Received)
+			t.Errorf("interval %d has %d bytes, and the link carries %d in that time: %v", i, octets, most, s.Received)
 			break
 		}
 	}
 	if got := sum(s.Received); got != s.ReceivedBytes {
-		t.Errorf("intervals add up to %d octets of %d", got, s.ReceivedBytes)
+		t.Errorf("intervals add up to %d bytes of %d", got, s.ReceivedBytes)
 	}
 }

@@ -65,7 +65,7 @@ func TestByteLimitArrivesWhole(t *testing.T) {
 	f.Rate = 288_000_000
 	for i, s := range p.run(t, 4, f).Streams {
 		if s.ReceivedBytes != uint64(f.Bytes) || s.Finished <= 0 || sum(s.Received) != s.ReceivedBytes {
-			t.Errorf("stream %d: %d octets received of %d, finished after %s", i, s.ReceivedBytes, f.Bytes, s.Finished)
+			t.Errorf("stream %d: %d bytes received of %d, finished after %s", i, s.ReceivedBytes, f.Bytes, s.Finished)
 		}
 		// The sender's count of acknowledged bytes includes SYN and FIN; the last reading may be
 		// earlier than the end.
@@ -110,7 +110,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				whole = false
 			} else if n != 0 || err != nil {
-				t.Errorf("behind the end of the stream: %d octets, %v", n, err)
+				t.Errorf("behind the end of the stream: %d bytes, %v", n, err)
 			}
 		})
 		return whole
@@ -127,7 +127,7 @@ func TestRateLimitIsKept(t *testing.T) {
 	r := p.run(t, 4, f)
 	// One write per stream may be ahead of the rate.
 	if limit := uint64(float64(f.Rate)/8*f.Duration.Seconds()) + 2*16000; r.Streams[0].ReceivedBytes+r.Streams[1].ReceivedBytes > limit {
-		t.Errorf("received %d and %d octets: above %d", r.Streams[0].ReceivedBytes, r.Streams[1].ReceivedBytes, limit)
+		t.Errorf("received %d and %d bytes: above %d", r.Streams[0].ReceivedBytes, r.Streams[1].ReceivedBytes, limit)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestCancelKeepsWhatWasMeasured(t *testing.T) {
 	defer cancel()
 	r, err := New().Run(ctx, f, p.from[4], p.to[4])
 	if !errors.Is(err, context.DeadlineExceeded) || r.Failed == "" || r.Streams[0].ReceivedBytes == 0 {
-		t.Errorf("error %v, failed %q, %d octets", err, r.Failed, r.Streams[0].ReceivedBytes)
+		t.Errorf("error %v, failed %q, %d bytes", err, r.Failed, r.Streams[0].ReceivedBytes)
 	}
 	leaks()
 }
@@ -197,7 +197,7 @@ func TestUnreachableReceiverIsReported(t *testing.T) {
 		t.Errorf("failed: %q", r.Failed)
 	}
 	if r.Streams[0].ReceivedBytes != 0 || r.Goodput != 0 {
-		t.Errorf("octets over a broken path: %+v", r.Streams[0])
+		t.Errorf("bytes over a broken path: %+v", r.Streams[0])
 	}
 }
 
@@ -270,7 +270,7 @@ func TestRequestExchangesAreCounted(t *testing.T) {
 			complete := r.Exchanges.Count() * larger
 			// Beyond the complete exchanges, each of the six connections has at most one in flight.
 			if complete == 0 || octets < complete || octets > complete+6*larger {
-				t.Errorf("%d exchanges of %d octets, %d octets received", r.Exchanges.Count(), larger, octets)
+				t.Errorf("%d exchanges of %d bytes, %d bytes received", r.Exchanges.Count(), larger, octets)
 			}
 			if r.Exchanges.Max() > uint64(f.Duration) || r.RTT.Count() == 0 {
 				t.Errorf("longest exchange %d ns, %d RTT samples", r.Exchanges.Max(), r.RTT.Count())

@@ -134,7 +134,7 @@ func (l *openLoop) move(c *connection, transfer *traffic.Transfer) {
 	l.account(c)
 	l.release(c, err == nil)
 	if err != nil {
-		err = fmt.Errorf("transfer of %d octets at %s: %w", transfer.Octets, transfer.Begun, err)
+		err = fmt.Errorf("transfer of %d bytes at %s: %w", transfer.Octets, transfer.Begun, err)
 	}
 	l.broke(err)
 }
@@ -193,7 +193,7 @@ func (l *openLoop) take(s *socket, transfer *traffic.Transfer) error {
 func awaitEnd(s *socket) error {
 	n, err := s.discard(1)
 	if err == nil && n > 0 {
-		err = errors.New("more octets came than were sent")
+		err = errors.New("more bytes arrived than were sent")
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func TestTransfersComeWhole(t *testing.T) {
 		}
 		s := r.Streams[0]
 		if s.ReceivedBytes != octets || sum(s.Received) != octets {
-			t.Errorf("%d octets came of %d, %d of them by intervals", s.ReceivedBytes, octets, sum(s.Received))
+			t.Errorf("%d bytes came of %d, %d of them by intervals", s.ReceivedBytes, octets, sum(s.Received))
 		}
 		if opened := activeOpens(t, p.from[family]) - before; opened != len(plan) {
 			t.Errorf("the kernel opened %d connections for %d transfers", opened, len(plan))
@@ -69,7 +69,7 @@ func TestTransfersDoNotWaitForEachOther(t *testing.T) {
 		}
 	}
 	if r.Streams[0].ReceivedBytes != 0 {
-		t.Errorf("%d octets came over a path that is cut", r.Streams[0].ReceivedBytes)
+		t.Errorf("%d bytes came over a path that is cut", r.Streams[0].ReceivedBytes)
 	}
 }
 
@@ -80,11 +80,11 @@ func TestTransfersThatAreCutOffAreUnfinished(t *testing.T) {
 	f.Load.Sizes.Points[0] = workload.Point{Octets: 1 << 39, Share: 0.1}
 	r := p.run(t, 4, f)
 	if len(r.Transfers) == 0 || r.Streams[0].ReceivedBytes == 0 {
-		t.Fatalf("%d transfers, %d octets", len(r.Transfers), r.Streams[0].ReceivedBytes)
+		t.Fatalf("%d transfers, %d bytes", len(r.Transfers), r.Streams[0].ReceivedBytes)
 	}
 	for i, transfer := range r.Transfers {
 		if transfer.Took != 0 {
-			t.Errorf("transfer %d of %d octets is complete after %s", i, transfer.Octets, transfer.Took)
+			t.Errorf("transfer %d of %d bytes is complete after %s", i, transfer.Octets, transfer.Took)
 		}
 	}
 }

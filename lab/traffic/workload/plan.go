@@ -63,7 +63,7 @@ func Octets(n float64) string {
 			return fmt.Sprintf("%.3g %s", n/unit.size, unit.name)
 		}
 	}
-	return fmt.Sprintf("%.3g octets", n)
+	return fmt.Sprintf("%.3g bytes", n)
 }
 
 // Class is a range of sizes, for figures.

@@ -40,14 +40,14 @@ func Read(name, text string) (Sizes, error) {
 	case last.Share != 1:
 		return Sizes{}, fmt.Errorf("the last share is %g, not 1", last.Share)
 	case last.Octets < 1:
-		return Sizes{}, fmt.Errorf("no size is above 0 octets")
+		return Sizes{}, fmt.Errorf("no size is above 0 bytes")
 	}
 	return s, nil
 }
 
 func readPoint(fields []string) (p Point, err error) {
 	if len(fields) != 2 {
-		return p, fmt.Errorf("%d values, where a point has 2: octets and a share", len(fields))
+		return p, fmt.Errorf("%d values; a point has 2: bytes and a share", len(fields))
 	}
 	for i, into := range []*float64{&p.Octets, &p.Share} {
 		*into, err = strconv.ParseFloat(fields[i], 64)
@@ -57,7 +57,7 @@ func readPoint(fields []string) (p Point, err error) {
 	}
 	switch {
 	case p.Octets < 0 || p.Octets > 1<<50:
-		return p, fmt.Errorf("%g octets are outside 0 to 2^50", p.Octets)
+		return p, fmt.Errorf("%g bytes are outside 0 to 2^50", p.Octets)
 	case p.Share < 0 || p.Share > 1:
 		return p, fmt.Errorf("the share %g is outside 0 to 1", p.Share)
 	}
@@ -75,7 +75,7 @@ func (s Sizes) follows(p Point) error {
 	before := s.Points[len(s.Points)-1]
 	switch {
 	case p.Octets < before.Octets:
-		return fmt.Errorf("%.0f octets come behind %.0f", p.Octets, before.Octets)
+		return fmt.Errorf("%.0f bytes follow %.0f", p.Octets, before.Octets)
 	case p.Share < before.Share:
 		return fmt.Errorf("the share falls from %g to %g", before.Share, p.Share)
 	}

@@ -18,7 +18,7 @@ var published = map[string]float64{WebSearch: 1_711_250, DataMining: 12_658_199}
 func TestPublishedMeans(t *testing.T) {
 	for _, s := range Published() {
 		if got := s.Mean(); math.Abs(got-published[s.Name]) > 1 {
-			t.Errorf("%s has a mean of %.0f octets, published is %.0f", s.Name, got, published[s.Name])
+			t.Errorf("%s has a mean of %.0f bytes, published is %.0f", s.Name, got, published[s.Name])
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestSamplesFollowTheTable(t *testing.T) {
 				}
 			}
 			if got := float64(below) / n; math.Abs(got-p.Share) > 5*math.Sqrt(p.Share*(1-p.Share)/n)+1e-4 {
-				t.Errorf("%s: %.4f of the sizes have %.0f octets at most, the table says %.4f", s.Name, got, p.Octets, p.Share)
+				t.Errorf("%s: %.4f of the sizes have %.0f bytes at most, the table says %.4f", s.Name, got, p.Octets, p.Share)
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func TestPlansComeFromTheSeed(t *testing.T) {
 	faster.PerSecond = 100
 	for i, a := range faster.Plan(10 * time.Second)[:len(plan)] {
 		if a.Octets != plan[i].Octets || (a.At-plan[i].At/2).Abs() > 2 {
-			t.Fatalf("at twice the rate transfer %d has %d octets at %s, not %d at %s", i, a.Octets, a.At, plan[i].Octets, plan[i].At/2)
+			t.Fatalf("at twice the rate transfer %d has %d bytes at %s, not %d at %s", i, a.Octets, a.At, plan[i].Octets, plan[i].At/2)
 		}
 	}
 	drained := l
@@ -151,7 +151,7 @@ func TestReadRefuses(t *testing.T) {
 		"# only a remark":     "no point",
 		"10":                  "line 1: 1 values",
 		"10 0.5\nx 1":         `line 2: "x" is no number`,
-		"10 0.5\n9 1":         "line 2: 9 octets come behind 10",
+		"10 0.5\n9 1":         "line 2: 9 bytes follow 10",
 		"10 0.5\n20 0.4":      "line 2: the share falls from 0.5 to 0.4",
 		"10 0.5\n20 0.9":      "the last share is 0.9, not 1",
 		"10 50\n20 100":       "line 1: the share 50 is outside 0 to 1",
@@ -182,7 +182,7 @@ func TestALoadSaysWhatItIs(t *testing.T) {
 	web.Most = 2_000_000
 	for want, l := range map[string]Load{
 		"web-search up to 2 MB, mean 636 kB, 3.2/s": {Sizes: web, PerSecond: 3.2},
-		"500 octets, mean 500 octets, 0.25/s":       {Sizes: Fixed(500), PerSecond: 0.25},
+		"500 bytes, mean 500 bytes, 0.25/s":         {Sizes: Fixed(500), PerSecond: 0.25},
 		"data-mining, mean 12.7 MB, 10/s":           {Sizes: Published()[1], PerSecond: 10},
 	} {
 		if got := l.String(); got != want {
