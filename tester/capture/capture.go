@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package capture writes the frames around errors to pcapng files for tshark and Wireshark: each
-// frame with its time, length, and a comment with stream, sequence number and error.
+// frame with its time, length, and a comment with stream, sequence number and error. The writer is
+// gopacket's pcapgo, which keeps nanoseconds, interface names and comments.
 package capture
 
 import (
+	"compress/gzip"
 	"fmt"
 	"io"
 	"slices"
@@ -48,6 +50,18 @@ func Write(w io.Writer, epoch time.Time, ports map[string][]tester.CapturedFrame
 		}
 	}
 	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write capture: %w", err)
+	}
+	return nil
+}
+
+// WriteCompressed is Write in the gzip format, for a file named *.pcapng.gz.
+func WriteCompressed(w io.Writer, epoch time.Time, ports map[string][]tester.CapturedFrame) error {
+	z := gzip.NewWriter(w)
+	if err := Write(z, epoch, ports); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
 		return fmt.Errorf("write capture: %w", err)
 	}
 	return nil

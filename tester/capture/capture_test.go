@@ -13,6 +13,7 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 
 	"weir/kernel/testutil"
 	"weir/tester"
@@ -61,6 +62,27 @@ func TestTsharkReadsFramesTimesPortsAndComments(t *testing.T) {
 		"1700000001.500000000;right:tg1;60;60;stream 3, sequence number 41: gap;7\n"
 	if string(text) != want {
 		t.Errorf("tshark reads\n%swant\n%s", text, want)
+	}
+}
+
+// gopacket's reader decompresses the file and finds frame, time and interface.
+func TestACompressedCaptureReadsBack(t *testing.T) {
+	data := datagram(t, "payload")
+	var out bytes.Buffer
+	err := capture.WriteCompressed(&out, time.Unix(1_700_000_000, 0), map[string][]tester.CapturedFrame{"tg1": {{At: 123456789, Reason: "gap", Length: len(data), Data: data}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := pcapgo.NewNgReader(bytes.NewReader(out.Bytes()), pcapgo.NgReaderOptions{})
+	if err != nil || out.Bytes()[0] != 0x1f {
+		t.Fatalf("%v, first octet %#x", err, out.Bytes()[0])
+	}
+	got, info, err := r.ReadPacketData()
+	if err != nil || !bytes.Equal(got, data) || info.Timestamp.UnixNano() != 1_700_000_000_123_456_789 {
+		t.Errorf("%d octets at %v, %v", len(got), info.Timestamp, err)
+	}
+	if in, err := r.Interface(0); err != nil || in.Name != "tg1" {
+		t.Errorf("interface %+v, %v", in, err)
 	}
 }
 

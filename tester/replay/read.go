@@ -11,6 +11,7 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"time"
@@ -48,6 +49,8 @@ const (
 	// MaxFrames and MaxOctets bound the memory of a capture.
 	MaxFrames = 4 << 20
 	MaxOctets = 1 << 30
+	// maxDecompressed bounds the blocks of a compressed capture, including those without frames.
+	maxDecompressed = 2 << 30
 
 	smallest = 14 // octets: an Ethernet header
 )
@@ -57,10 +60,13 @@ type reader interface {
 	LinkType() layers.LinkType
 }
 
-// Read reads a pcap or pcapng file of Ethernet frames. Errors are faults of usage that name the
-// frame. A frame that was captured in part is an error: its rest is unknown.
-func Read(from io.Reader) (Capture, error) {
-	r, err := open(from)
+// Read reads a pcap or pcapng file of Ethernet frames, which may be compressed by gzip. Errors are
+// faults of usage that name the frame. A frame that was captured in part is an error: its rest is
+// unknown.
+func Read(from io.Reader) (Capture, error) { return readUpTo(from, maxDecompressed) }
+
+func readUpTo(from io.Reader, limit int64) (Capture, error) {
+	r, err := open(from, limit)
 	if err != nil {
 		return Capture{}, err
 	}
@@ -74,6 +80,8 @@ func Read(from io.Reader) (Capture, error) {
 			return c, nil
 		case errors.Is(err, io.EOF):
 			return c, fault.New(fault.Usage, "give a capture with frames", "the capture is empty")
+		case errors.Is(err, errExpanded):
+			return c, fault.New(fault.Usage, "decompress it, and split it with 'editcap -c'", "frame %d of the capture: %w", n, err)
 		case err != nil:
 			return c, fault.New(fault.Usage, "the file may have been cut: capture again, or keep its whole frames by 'editcap'", "frame %d of the capture: %w", n, err)
 		}
@@ -95,9 +103,16 @@ func Read(from io.Reader) (Capture, error) {
 	}
 }
 
-func open(from io.Reader) (reader, error) {
+func open(from io.Reader, limit int64) (reader, error) {
 	const form = "give a pcap or pcapng file of Ethernet frames, such as 'tcpdump -w' writes"
 	buffered := bufio.NewReader(from)
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, fault.New(fault.Usage, form, "gzip header of the capture: %w", err)
+		}
+		buffered = bufio.NewReader(&bounded{from: z, left: limit})
+	}
 	magic, err := buffered.Peek(4)
 	if err != nil {
 		return nil, fault.New(fault.Usage, form, "the capture ends within its first 4 octets")
@@ -115,6 +130,27 @@ func open(from io.Reader) (reader, error) {
 		return nil, fault.New(fault.Usage, form, "the capture is of %s, not of Ethernet", r.LinkType())
 	}
 	return r, nil
+}
+
+// errExpanded is returned for a compressed capture that is too large.
+var errExpanded = errors.New("too many octets of the file when decompressed")
+
+// bounded returns an error after a number of octets, where io.LimitReader would report the end.
+type bounded struct {
+	from io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errExpanded
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	if errors.Is(err, io.ErrUnexpectedEOF) { // the pcapng reader would take it for the end
+		err = errors.New("the gzip stream is truncated")
+	}
+	return n, err
 }
 
 func check(n int, data []byte, info gopacket.CaptureInfo) error {

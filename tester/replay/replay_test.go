@@ -4,6 +4,9 @@ package replay
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -95,6 +98,49 @@ func TestBothFormatsAreReadWithTheirTimes(t *testing.T) {
 	}
 }
 
+func TestCompressedCapturesAreRead(t *testing.T) {
+	frames := packets(t, 2)
+	for _, ng := range []bool{false, true} {
+		t.Run(fmt.Sprintf("pcapng=%t", ng), func(t *testing.T) {
+			file := compress(t, capture(t, ng, time.Millisecond, frames))
+			c, err := Read(bytes.NewReader(file))
+			if err != nil || len(c.Frames) != len(frames) || !bytes.Equal(c.Frames[5].Octets, frames[5]) {
+				t.Fatalf("%d frames, %v", len(c.Frames), err)
+			}
+			_, err = Read(bytes.NewReader(file[:len(file)-9])) // without checksum and length
+			if err == nil || fault.Of(err) != fault.Usage {
+				t.Errorf("truncated: %v", err)
+			}
+		})
+	}
+}
+
+// A small compressed file that expands without end is rejected. Its blocks hold no frames.
+func TestCompressedCapturesAreBounded(t *testing.T) {
+	file := capture(t, true, 0, packets(t, 1)[:1])
+	block := make([]byte, 1<<10) // of an unknown type
+	binary.LittleEndian.PutUint32(block, 0x0bad)
+	binary.LittleEndian.PutUint32(block[4:], uint32(len(block)))
+	binary.LittleEndian.PutUint32(block[len(block)-4:], uint32(len(block)))
+	_, err := readUpTo(bytes.NewReader(compress(t, append(file, bytes.Repeat(block, 100)...))), 50<<10)
+	if err == nil || !strings.Contains(err.Error(), "decompressed") || fault.Of(err) != fault.Usage {
+		t.Errorf("%v", err)
+	}
+}
+
+func compress(t *testing.T, file []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 func TestBadCapturesAreRefusedWithThePlace(t *testing.T) {
 	good := capture(t, false, time.Millisecond, packets(t, 2))
 	short, link := bytes.Clone(good), bytes.Clone(good)
@@ -112,10 +158,13 @@ func TestBadCapturesAreRefusedWithThePlace(t *testing.T) {
 		"partial frame": {short, "frame 1 of the capture has 59 of its 60"},
 		"other link":    {link, "not of Ethernet"},
 		"tiny frame":    {capture(t, true, 0, [][]byte{packets(t, 1)[0], {1, 2, 3}}), "frame 2 of the capture has 3 octets"},
+		"gzip":          {[]byte{0x1f, 0x8b, 1, 2, 3}, "gzip"},
 	} {
-		if _, err := Read(bytes.NewReader(c.file)); err == nil || !strings.Contains(err.Error(), c.want) || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := Read(bytes.NewReader(c.file)); err == nil || !strings.Contains(err.Error(), c.want) || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
 	}
 }
 

@@ -46,7 +46,7 @@ A frame that could not leave in time leaves late; how many did and by how much i
 part of the result. With --to the far end says which frames arrived, in which
 order, and how far their spacing is from the capture's.
 
-The capture must hold whole Ethernet frames. The exit status is 1 if nothing
+The capture must hold whole Ethernet frames; gzip is supported. The exit status is 1 if nothing
 arrived, and 3 if this machine could not count what did.`,
 		Example: `  sudo weir tester replay trace.pcapng --from left:tg0 --to right:tg1
   sudo weir tester replay trace.pcap --from left:tg0 --speed 2 --loops 10

@@ -4,6 +4,7 @@ package tester
 
 import (
 	"io"
+	"strings"
 
 	"weir/cmd/weir/cli"
 	"weir/internal/fault"
@@ -31,7 +32,11 @@ func tested(a *cli.App, account session.Account, s *spec.Spec, o testerOptions) 
 		return err
 	}
 	if o.capture != "" && len(account.Captured) > 0 {
-		err := cli.WriteTo(o.capture, func(w io.Writer) error { return capture.Write(w, account.Epoch, account.Captured) })
+		write := capture.Write
+		if strings.HasSuffix(o.capture, ".gz") {
+			write = capture.WriteCompressed
+		}
+		err := cli.WriteTo(o.capture, func(w io.Writer) error { return write(w, account.Epoch, account.Captured) })
 		if err != nil {
 			return err
 		}

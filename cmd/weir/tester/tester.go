@@ -67,7 +67,7 @@ func (r *realtime) apply() error {
 
 // addReceiving adds the flags of commands that receive.
 func (o *testerOptions) addReceiving(flags *pflag.FlagSet) {
-	flags.StringVar(&o.capture, "capture", "", "write the frames around errors to this pcapng file")
+	flags.StringVar(&o.capture, "capture", "", "write the frames around errors to this pcapng file; a name that ends in .gz compresses it")
 	o.addClock(flags)
 }
 

@@ -3,6 +3,11 @@
 // Package pcapng writes packet traces in the format of draft-ietf-opsawg-pcapng, for tcpdump and
 // Wireshark, with a comment for each frame that has a remark. It is pure, and appends to the
 // caller's memory.
+//
+// gopacket's pcapgo does not replace it here: NgWriter writes to a stream and allocates four times
+// for each comment, on the thread that forwards frames. This package allocates nothing, and its
+// blocks have a known maximum size ([Overhead]), so a frame without free memory is left out and
+// counted instead of waited for.
 package pcapng
 
 import "encoding/binary"
