@@ -11,6 +11,14 @@
 
 #include "match.h"
 
+/*
+ * Adds the cgroup scopes of an accepted socket and returns 1, or returns 0 if it belongs to the
+ * cgroup of its listener. A data plane that traces accept() defines it before the include.
+ */
+#ifndef MATCH_ACCEPTED
+#define MATCH_ACCEPTED(skb, found) 0
+#endif
+
 #define MATCH_TCP 6
 #define MATCH_STREAM 1
 
@@ -165,7 +173,7 @@ __attribute__((noinline)) int match_own(struct __sk_buff *skb, __u32 kinds, stru
 {
 	if (!found)
 		return 0;
-	if (kinds & MATCH_CGROUPS) {
+	if (kinds & MATCH_CGROUPS && !MATCH_ACCEPTED(skb, found)) {
 		int level = match_level(skb);
 
 		for (int i = 0; i < MATCH_CGROUP_LEVELS && level >= 0; i++, level--) {

@@ -71,6 +71,11 @@ func (p *policer) Apply(have, want module.State) (notes []string, err error) {
 		return nil, err
 	}
 	notes = p.rebind(plane, want)
+	if len(want.Places()) > 0 || hasCgroups(want) {
+		if err := plane.AttachAccept(); err != nil {
+			return nil, err
+		}
+	}
 	if err := plane.EndIngress(); err != nil {
 		return nil, err
 	}
@@ -87,6 +92,11 @@ func (p *policer) Apply(have, want module.State) (notes []string, err error) {
 		notes = append(notes, "connections that were open are limited but not paced: "+err.Error())
 	}
 	return notes, nil
+}
+
+// hasCgroups reports whether a scope matches by cgroup.
+func hasCgroups(s module.State) bool {
+	return slices.ContainsFunc(s.Scopes, func(b module.Bound) bool { return b.Binding.Kind == match.Cgroup })
 }
 
 // maxForeign bounds the network namespaces of other user namespaces in which open sockets are

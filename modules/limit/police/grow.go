@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
@@ -18,13 +19,18 @@ import (
 // packet meets one of the two, and both share the state of sockets; counts during the copy are
 // lost.
 func (p *DataPlane) Grow(scopes int) (*DataPlane, error) {
-	sockets, err := p.socketsMap()
+	shared, err := p.storages()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = sockets.Close() }()
-	next, err := loadWith(scopes, map[string]*ebpf.Map{limitMapLimitSockets: sockets,
-		limitMapLimitCurrent: p.objects.LimitCurrent, limitMapLimitOverflow: p.objects.LimitOverflow})
+	defer func() {
+		for _, m := range shared {
+			_ = m.Close()
+		}
+	}()
+	given := maps.Clone(shared)
+	given[limitMapLimitCurrent], given[limitMapLimitOverflow] = p.objects.LimitCurrent, p.objects.LimitOverflow
+	next, err := loadWith(scopes, given)
 	if err != nil {
 		return nil, err
 	}
@@ -39,24 +45,34 @@ func (p *DataPlane) Grow(scopes int) (*DataPlane, error) {
 	return next, nil
 }
 
-// socketsMap opens the socket storage. It has no pin and lives as long as the programs.
-func (p *DataPlane) socketsMap() (*ebpf.Map, error) {
+// storages opens the storages of sockets by name. They have no pins and live as long as the
+// programs.
+func (p *DataPlane) storages() (map[string]*ebpf.Map, error) {
 	info, err := p.objects.LimitIngress.Info()
 	if err != nil {
 		return nil, fmt.Errorf("read limit programs: %w", err)
 	}
+	all := map[string]*ebpf.Map{}
 	ids, _ := info.MapIDs()
 	for _, id := range ids {
 		m, err := ebpf.NewMapFromID(id)
 		if err != nil {
 			return nil, programNeeds.Fault("open maps", err)
 		}
-		if m.Type() == ebpf.SkStorage {
-			return m, nil
+		if m.Type() != ebpf.SkStorage {
+			_ = m.Close()
+			continue
 		}
-		_ = m.Close()
+		about, err := m.Info()
+		if err != nil {
+			return nil, programNeeds.Fault("open maps", errors.Join(err, m.Close()))
+		}
+		all[about.Name] = m
 	}
-	return nil, errors.New("limit programs have no socket storage")
+	if all[limitMapLimitSockets] == nil || all[limitMapLimitOwners] == nil {
+		return nil, errors.New("limit programs have no socket storage")
+	}
+	return all, nil
 }
 
 // copyFrom copies all maps that are not shared.

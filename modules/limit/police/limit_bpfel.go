@@ -159,6 +159,11 @@ type limitMatchPrefix struct {
 	Address [4]uint32
 }
 
+type limitSocketOwner struct {
+	_     structs.HostLayout
+	Group [32]uint64
+}
+
 type limitSocketState struct {
 	_      structs.HostLayout
 	Scopes struct {
@@ -229,6 +234,7 @@ const (
 	limitMapLimitCounts     = "limit_counts"
 	limitMapLimitCurrent    = "limit_current"
 	limitMapLimitOverflow   = "limit_overflow"
+	limitMapLimitOwners     = "limit_owners"
 	limitMapLimitRtts       = "limit_rtts"
 	limitMapLimitShares     = "limit_shares"
 	limitMapLimitSockets    = "limit_sockets"
@@ -309,6 +315,7 @@ type limitMapSpecs struct {
 	LimitCounts     *ebpf.MapSpec `ebpf:"limit_counts"`
 	LimitCurrent    *ebpf.MapSpec `ebpf:"limit_current"`
 	LimitOverflow   *ebpf.MapSpec `ebpf:"limit_overflow"`
+	LimitOwners     *ebpf.MapSpec `ebpf:"limit_owners"`
 	LimitRtts       *ebpf.MapSpec `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.MapSpec `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
@@ -357,6 +364,7 @@ type limitMaps struct {
 	LimitCounts     *ebpf.Map `ebpf:"limit_counts"`
 	LimitCurrent    *ebpf.Map `ebpf:"limit_current"`
 	LimitOverflow   *ebpf.Map `ebpf:"limit_overflow"`
+	LimitOwners     *ebpf.Map `ebpf:"limit_owners"`
 	LimitRtts       *ebpf.Map `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.Map `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
@@ -376,6 +384,7 @@ func (m *limitMaps) Close() error {
 		m.LimitCounts,
 		m.LimitCurrent,
 		m.LimitOverflow,
+		m.LimitOwners,
 		m.LimitRtts,
 		m.LimitShares,
 		m.LimitSockets,

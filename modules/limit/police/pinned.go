@@ -108,6 +108,7 @@ func pinLink(attached link.Link, dir string, number int) error {
 func (p *DataPlane) maps() map[string]**ebpf.Map {
 	all := match.Fields(&p.objects.limitMaps)
 	delete(all, limitMapLimitSockets)
+	delete(all, limitMapLimitOwners)
 	return all
 }
 

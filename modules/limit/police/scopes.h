@@ -7,6 +7,8 @@
 #include <linux/in.h>
 #include <bpf/bpf_helpers.h>
 
+#include "owner.h" /* before match_packet.h */
+
 #include "../../../bpf/match_packet.h"
 #include "fair_share.h"
 #include "maps.h"
