@@ -14,7 +14,7 @@ import (
 func newVersionCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which Weir this is: release, commit, Go",
+		Short: "Print release, commit and Go version",
 		Example: `  weir version
   weir version --format json | jq -r .commit`,
 		Args: cobra.NoArgs,

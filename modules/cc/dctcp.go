@@ -10,7 +10,7 @@ import (
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -no-global-types -type cc_event -type cc_event_kind dctcp dctcp.bpf.c
 
-const aboutDCTCP = `dctcp is DCTCP (RFC 8257), for paths whose queues mark at a low threshold; it must
+const aboutDCTCP = `dctcp is DCTCP (RFC 8257), for paths with queues that mark at a low threshold; it must
 not share a queue with conventional TCP. Both ends must have it, or another DCTCP,
 before the handshake: its SYN is ECN-capable, and a Linux listener without DCTCP then
 refuses ECN. A connection without ECN goes on as Reno. So a program that chooses it

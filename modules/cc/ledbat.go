@@ -12,14 +12,14 @@ import (
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -no-global-types -type ledbat_event -type ledbat_event_kind -type ledbat_phase -type ledbat_tunables ledbat ledbat.bpf.c
 
-const aboutLEDBAT = `ledbat is LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): bulk traffic that takes what
-others leave, and holds the queue at 60 ms. Only the sender needs it. It yields to
-whoever makes the queue longer; on a path whose whole queue is shorter than 60 ms
-only loss tells it to.`
+const aboutLEDBAT = `ledbat is LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): bulk traffic that uses
+spare capacity and keeps the queue at 60 ms. Only the sender needs it. It yields to
+traffic that makes the queue longer. If the path's whole queue is shorter than 60 ms,
+it yields to loss only.`
 
-const aboutScavenger = `scavenger is LEDBAT++ for links that are shared with production traffic: it aims at
-5 ms of queue, takes what has become free within some round trips, and keeps its rate
-where packets are lost though nothing waits. Only the sender needs it.`
+const aboutScavenger = `scavenger is LEDBAT++ for links shared with production traffic. It aims at 5 ms of
+queue, uses freed capacity within some round trips, and keeps its rate if packets are
+lost without a queue. Only the sender needs it.`
 
 // scavengerTarget is the target queueing delay of scavenger, and so the delay it adds for others.
 const scavengerTarget = 5 * time.Millisecond

@@ -37,17 +37,17 @@ func Command(a *cli.App) *cobra.Command {
 		Use:   "avail DESTINATION:PORT",
 		Short: "Estimate the spare capacity of a path for less than best effort, without harm to other traffic",
 		Long: `Estimate the available bandwidth of the path to a responder, "weir avail --listen",
-by short trains of datagrams at rates that rise from below. While the path carries a
-rate, delays within a train stay as they are; above it the queue grows from datagram to
+by short trains of datagrams at increasing rates. While the path carries a rate, the
+delays within a train are constant; above it, the queue grows from datagram to
 datagram. Trains are marked as less than best effort (LE, or --class).
 
-Small unmarked packets go there and back all the while, a hundred a second: where they
-take 10 ms longer than before, the train ends at once, and how much longer they took
-beside trains than between them is told beside the result, with what was lost of them.
+A hundred small unmarked packets per second make round trips all the while. If they
+take 10 ms longer than before, the train ends at once. The result includes their
+additional delay beside trains, and their losses.
 
-What is available is what the class gets: behind queues for classes what best effort
-leaves, in a common queue what is free. Rates count IP packets and 14 octets each. It
-needs no privilege, and ends with 3 if nothing can be said.`,
+The result is the share of the class: behind queues for classes, the remainder of best
+effort; in a common queue, the unused rate. Rates count IP packets and 14 bytes each.
+The command needs no privilege. The exit status is 3 if no estimate is possible.`,
 		Example: `  weir avail --listen 192.0.2.9:5202                     at the far end; prints a token
   weir avail 192.0.2.9:5202 --token-file FILE
   weir avail 192.0.2.9:5202 --token-file FILE --class best-effort --format json`,
@@ -65,10 +65,10 @@ needs no privilege, and ends with 3 if nothing can be said.`,
 	flags := command.Flags()
 	flags.StringVar(&o.class, "class", "lbe", "class or DSCP of the trains")
 	flags.IntVar(&o.repetitions, "repetitions", 5, "searches, each with its own result")
-	flags.StringVar(&o.most, "most", "10Gbit", "highest rate that is tried")
+	flags.StringVar(&o.most, "most", "10Gbit", "highest tested rate")
 	flags.StringVar(&o.listen, "listen", "", "be the responder on this address and port, TCP and UDP, until stopped")
-	flags.StringVar(&o.token, "token", "", "secret that both ends know, for every user of this host to read in its list of processes: better --token-file")
-	flags.StringVar(&o.tokenFile, "token-file", "", "file with the secret that both ends know (default: WEIR_TOKEN; --listen makes one where none is given, and prints it)")
+	flags.StringVar(&o.token, "token", "", "shared secret; every user of this host can read it in the process list, so prefer --token-file")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the shared secret (default: the variable WEIR_TOKEN; --listen without a secret creates and prints one)")
 	return command
 }
 

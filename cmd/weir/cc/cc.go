@@ -48,11 +48,10 @@ until this command is interrupted; with it, until "weir cc remove".
 
 ` + cc.About() + `
 
-Choosing it needs CAP_NET_ADMIN in the socket's network namespace, and a child
-namespace cannot make it its default, as long as it is not in
-net.ipv4.tcp_allowed_congestion_control of the initial namespace. --unrestricted
-puts it there while it is installed. With --cgroup the new connections of a cgroup
-get it without asking, unless the application has chosen one or the peer refuses ECN.`,
+Sockets need CAP_NET_ADMIN in their network namespace to choose it, and a child
+namespace cannot make it its default, unless net.ipv4.tcp_allowed_congestion_control
+of the initial namespace lists it. --unrestricted adds it there while it is installed. With --cgroup the new connections of a cgroup
+get it by default, unless the application has chosen one or the peer refuses ECN.`,
 		Example: `  sudo weir cc install dctcp
   sudo weir cc install dctcp --pin
   sudo weir cc install dctcp --pin --cgroup /sys/fs/cgroup/system.slice/backup.service`,
@@ -156,8 +155,8 @@ func newRemoveCommand(a *cli.App) *cobra.Command {
 		Use:   "remove ALGORITHM",
 		Short: "Remove a pinned congestion control",
 		Long: `Remove a pinned congestion control and end its cgroups. Connections that use it keep
-it until they close; nobody can choose it any more. What the policy in force uses is
-not removed.`,
+it until they close; new connections cannot choose it. A control that the active
+policy uses is not removed.`,
 		Example:   "  sudo weir cc remove dctcp",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: cc.Algorithms(),

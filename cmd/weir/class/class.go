@@ -29,8 +29,8 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "class",
 		Short: "Trace the code points of classes of service",
-		Long: `Trace the code points of classes of service on their way. Policies give them (class:,
-links:), and weir run --class does for one command.`,
+		Long: `Trace the code points (DSCP) of classes of service along a path. Policies (class:,
+links:) and weir run --class set them.`,
 		Example: `  sudo weir class trace mirror.example.net
   weir class drop-in backup.service`,
 	}
@@ -51,11 +51,11 @@ func newTraceCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "trace DESTINATION",
 		Short: "Show which hop of a path rewrites or bleaches a DSCP",
-		Long: `Send probes with a DSCP whose hop limit ends at each hop of the path in turn, and read
-from the headers that ICMP errors quote with which DSCP they came there: by UDP and
-TCP, over IPv4 and IPv6, as far as the destination has them. A hop that sends no ICMP
-errors is told as silent; what the destination does is known where it answers with an
-ICMP error, as Linux does to a datagram for a closed port.
+		Long: `Send probes with a DSCP and a hop limit that ends at each hop of the path in turn. ICMP
+errors quote the probe's header, and so the DSCP on arrival at the hop. Probes use UDP
+and TCP, over IPv4 and IPv6 if the destination has both. A hop without ICMP errors is
+silent. The DSCP at the destination is known if it sends an ICMP error, as Linux does
+for a datagram to a closed port.
 
 The verdict "keeps it" means that the destination reported the DSCP that was sent. A path
 with an unknown end is "unchanged up to hop N". The exit status is 1 if any hop reported
@@ -72,13 +72,13 @@ another DSCP, and 3 if no path reached the destination. It takes root, or CAP_NE
 			return tracePaths(command.Context(), a, args[0], all)
 		},
 	}
-	command.Flags().StringVar(&o.class, "class", "lbe", "class or DSCP that probes are sent with")
+	command.Flags().StringVar(&o.class, "class", "lbe", "class or DSCP of the probes")
 	command.Flags().StringVar(&o.protocol, "protocol", "both", "udp, tcp or both")
-	command.Flags().StringVar(&o.family, "family", "both", "4, 6 or both: those addresses of the destination that it has")
-	command.Flags().Uint16Var(&o.port, "port", 0, "port that probes are sent to; 0 is 33434 for UDP and 80 for TCP")
-	command.Flags().IntVar(&o.most, "hops", 30, fmt.Sprintf("most hops, up to %d", hops.MaxHops))
-	command.Flags().IntVar(&o.attempts, "attempts", 3, fmt.Sprintf("probes to a hop that does not answer, up to %d", hops.MaxAttempts))
-	command.Flags().DurationVar(&o.wait, "wait", time.Second, "how long answers to an attempt are waited for")
+	command.Flags().StringVar(&o.family, "family", "both", "IP version: 4, 6 or both")
+	command.Flags().Uint16Var(&o.port, "port", 0, "destination port; 0 is 33434 for UDP and 80 for TCP")
+	command.Flags().IntVar(&o.most, "hops", 30, fmt.Sprintf("maximum number of hops, up to %d", hops.MaxHops))
+	command.Flags().IntVar(&o.attempts, "attempts", 3, fmt.Sprintf("probes to a silent hop, up to %d", hops.MaxAttempts))
+	command.Flags().DurationVar(&o.wait, "wait", time.Second, "wait for answers to an attempt")
 	return command
 }
 

@@ -30,15 +30,14 @@ type dropIn struct {
 func newDropInCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop-in UNIT",
-		Short: "Print a systemd drop-in that has a service run in less than best effort",
+		Short: "Print a systemd drop-in that puts a service into less than best effort",
 		Long: `Print a drop-in that puts a service into ` + lbeSlice + `, a slice below system.slice.
-One scope of the policy that weir.service keeps in force gives the class to all units
-there: DSCP 1 (RFC 8622), the congestion control scavenger for TCP connections, what
-they download held in the same way, and the last place in this host's own queue.
-The command of the unit stays as it is.
+One scope of the active policy of weir.service gives the class to all units there.
+Their packets have DSCP 1 (RFC 8622) and the last place in this host's queue, and TCP
+uses the congestion control scavenger, for downloads too. The unit's command stays as
+it is.
 
-The drop-in is printed on standard output. What else is to do is said on standard
-error.`,
+The drop-in is printed on standard output, further steps on standard error.`,
 		Example: `  d=/etc/systemd/system/backup.service.d; sudo mkdir -p $d
   weir class drop-in backup.service | sudo tee $d/50-weir-lbe.conf
   sudo systemctl daemon-reload && sudo systemctl restart backup.service`,

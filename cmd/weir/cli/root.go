@@ -60,8 +60,8 @@ func NewRoot(a *App, commands ...*cobra.Command) *cobra.Command {
 
 Rehearse an experiment in a lab of network namespaces on the real kernel, test
 a data path frame by frame, and keep the evidence.`,
-		Example: `  weir doctor                 what this machine can do, and by which mechanism
-  sudo weir lab run loss-quick  what 1 % packet loss does to TCP here
+		Example: `  weir doctor                 the mechanism of each capability on this machine
+  sudo weir lab run loss-quick  the effect of 1 % packet loss on TCP
   weir lab list               the experiments that come with Weir`,
 		Version:       version.String(),
 		SilenceErrors: true,

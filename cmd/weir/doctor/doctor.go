@@ -18,14 +18,14 @@ func Command(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check kernel features and list the mechanism each capability uses",
-		Long: `Doctor tries every feature of the kernel that Weir can use and says which
-mechanism each capability uses here, what is missing and how to get it.
+		Long: `Doctor probes every kernel feature that Weir can use. It reports the mechanism of each
+capability on this machine, missing features, and how to get them.
 
-It changes nothing: it tries in network namespaces of its own that end with it.
-Without root it reports what can be read, and names the capabilities it lacks.
+It changes nothing: probes run in network namespaces that end with it. Without root it
+reports the readable state, and names the missing privileges.
 
-The exit status is 0 if the lab can run here, 3 if this machine cannot carry it,
-and 4 if permissions are all that is missing.`,
+The exit status is 0 if the lab can run here, 3 if this machine cannot carry it, and 4
+if only privileges are missing.`,
 		Example: `  sudo weir doctor
   weir doctor --format json | jq '.capabilities'`,
 		Args: cobra.NoArgs,

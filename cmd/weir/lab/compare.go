@@ -24,8 +24,8 @@ func newCompareCommand(a *cli.App) *cobra.Command {
 		Short: "Show significant differences of two evidence bundles",
 		Long: `Show significant differences of two evidence bundles.
 
-Every quantity that both measured is compared by Welch's t test; the p values are
-corrected for the number of comparisons (Holm).`,
+Welch's t test compares every quantity that both contain; the p values are corrected
+for the number of comparisons (Holm).`,
 		Example: "  weir lab compare weir-out/before weir-out/after",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -90,8 +90,8 @@ func newRerunCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rerun BUNDLE",
 		Short: "Measure a bundle's scenario again and compare",
-		Long: `Measure a bundle's scenario again, from the file, the parameters and the seed that
-the bundle holds, and show significant differences.`,
+		Long: `Measure a bundle's scenario again, with the file, the parameters and the seed in the
+bundle, and show significant differences.`,
 		Example: "  sudo weir lab rerun weir-out/loss-study-20240520-160000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -28,9 +28,9 @@ func newDownCommand(a *cli.App) *cobra.Command {
 		Use:   "down [ID...]",
 		Short: "Take labs down, and remove the remains of killed ones",
 		Long: `Take labs down: the named ones, the only one that is up, or with --all every lab that
-is up. Programs that run inside are ended. What killed labs have left behind is
-removed in any case; --all also removes namespaces whose lab's directory is gone.
-Measurements that run are left alone unless --runs is given.`,
+is up. Programs inside are terminated. The remains of killed labs are removed in any
+case; --all also removes the namespaces of labs without a directory. Running
+measurements are kept unless --runs is given.`,
 		Example: `  sudo weir lab down
   sudo weir lab down 3fa9c1
   sudo weir lab down --all`,

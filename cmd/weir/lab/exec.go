@@ -31,9 +31,8 @@ func newExecCommand(a *cli.App) *cobra.Command {
 		Use:   "exec NODE -- COMMAND [ARGUMENT...]",
 		Short: "Run a program inside a host of a lab that is up",
 		Long: `Run a program inside a host of a lab that is up. Only the network namespace is the
-host's: files, users and processes are those of this machine, but for /etc/hosts,
-by which the lab's hosts know each other's names. The exit status is the
-program's own. weir lab up prints the hosts' addresses.`,
+host's. Files, users and processes are those of this machine, except for /etc/hosts,
+which has the names of the lab's hosts. The exit status is the program's own. weir lab up prints the hosts' addresses.`,
 		Example: `  sudo weir lab exec sender -- ping -c 3 receiver
   sudo weir lab exec --lab 3fa9c1 receiver -- iperf3 -s`,
 		Args:              cobra.MinimumNArgs(2),
@@ -60,7 +59,7 @@ func newShellCommand(a *cli.App) *cobra.Command {
 		Use:   "shell NODE",
 		Short: "Start a shell inside a host of a lab that is up",
 		Long: `Start $SHELL inside a host of a lab that is up, as weir lab exec does. The prompt of
-bash and sh says which host it is.`,
+bash and sh shows the host.`,
 		Example:           "  sudo weir lab shell sender",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNode,

@@ -21,13 +21,12 @@ func Command(a *cli.App) *cobra.Command {
 		Short: "Rehearse traffic on emulated links of this machine, and keep the evidence",
 		Long: `Rehearse traffic on emulated links of this machine, and keep the evidence.
 
-A scenario file says which hosts, links, traffic and parameters; the lab builds
-it of network namespaces, proves that the links are what was asked, runs every
-combination in random order, and writes an evidence bundle. Nothing outside the
-lab's own namespaces changes, and whatever a killed lab has left behind is
-removed by the next weir lab command.`,
+A scenario file describes hosts, links, traffic and parameters. The lab builds it of
+network namespaces, measures that the links match the file, runs every combination in
+random order, and writes an evidence bundle. Nothing outside the lab's own namespaces
+changes. The next weir lab command removes the remains of a killed lab.`,
 		Example: `  weir lab list                              the scenarios that come with Weir
-  sudo weir lab run loss-quick               what 1 % packet loss does to TCP here
+  sudo weir lab run loss-quick               the effect of 1 % packet loss on TCP
   sudo weir lab run my.yaml --set loss=0%,1% --out results/one
   sudo weir lab up loss-study --detach && sudo weir lab exec sender -- ping -c 3 receiver`,
 	}

@@ -25,9 +25,9 @@ func newOverlayCommand(a *cli.App) *cobra.Command {
 		Short: "Draw the figures of several evidence bundles in one",
 		Long: `Draw the figures of several evidence bundles in one.
 
-Each figure that two or more of the bundles have is drawn with the curves of all,
-named by NAME, or by what tells the folders' names apart. The result is a bundle:
-report.html, the plots as SVG and PNG, and every sample with its bundle's name.`,
+Each figure of two or more bundles is drawn with all their curves, named by NAME or by
+the distinct part of the folder's name. The result is a bundle: report.html, the plots
+as SVG and PNG, and every sample with its bundle's name.`,
 		Example: "  weir lab overlay before=weir-out/A after=weir-out/B fq=weir-out/C --out weir-out/queues",
 		Args:    cobra.MinimumNArgs(2),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

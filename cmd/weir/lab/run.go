@@ -43,8 +43,8 @@ func (o *runOptions) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.carrier, "carrier", "auto", "link emulation: auto, edt, netem or emulator")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle (default ./weir-out/NAME-TIME)")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
-	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on with other combinations after one that this machine does not carry")
-	flags.IntVar(&o.capture, "capture", 0, "keep packet traces of the links in the bundle, with so many bytes of each frame")
+	flags.BoolVar(&o.keepGoing, "keep-going", false, "continue with other combinations if this machine cannot carry one")
+	flags.IntVar(&o.capture, "capture", 0, "keep packet traces of the links in the bundle, with this many bytes of each frame")
 	flags.Lookup("capture").NoOptDefVal = "128"
 	flags.BoolVar(&o.share, "share", false, "measure even while another lab on this machine measures")
 }
@@ -58,8 +58,8 @@ func newRunCommand(a *cli.App) *cobra.Command {
 
 Every combination of parameters is measured the given number of times, in random
 order. Each run builds its hosts and links, calibrates the links, generates the
-traffic and judges the testbed; a run whose testbed failed is invalid, is
-repeated, and never enters an average.
+traffic and judges the testbed. If the testbed failed, the run is invalid: it is
+repeated and never enters an average.
 
 The exit status is 0 if every expectation holds, 1 if one does not or the run
 was stopped, and 3 if this machine cannot carry the scenario.`,

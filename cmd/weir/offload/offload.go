@@ -223,10 +223,10 @@ func newOffloadVerifyCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify [POLICY]",
 		Short: "Compare the active fast path with the kernel's routing",
-		Long: `Compare the active fast path with the kernel: its table at the first and last address
-of every prefix, next to them, and at random addresses; the program by test runs, with
-the kernel's answers; and packet filters, IPsec policies and NAT that packets would
-bypass. No packet is sent. Each lasting difference is printed with an example packet,
+		Long: `Compare the active fast path with the kernel. The table is compared at the first and
+last address of every prefix, next to them, and at random addresses, the program by
+test runs. Packet filters, IPsec policies and NAT that packets would bypass are
+differences too. No packet is sent. Each lasting difference is printed with an example packet,
 and the command exits with 1.`,
 		Example: `  sudo weir offload verify policy.yaml
   sudo weir offload verify --random 1000000 --packets 100000`,

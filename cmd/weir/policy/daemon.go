@@ -26,18 +26,18 @@ func DaemonCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "daemon [POLICY]",
 		Short: "Keep a policy active: follow its file, cgroups and devices; serve metrics and an API",
-		Long: `Apply a policy and keep it in force: follow the file as it is edited, and cgroups,
-units and devices as they come and go. A file with a mistake changes nothing and
-is reported; what was in force stays. SIGHUP applies the file again. Without POLICY
-the file is /etc/weir/policy.yaml.
+		Long: `Apply a policy and keep it active: follow changes of the file, and cgroups, units and
+devices that appear and disappear. A file with a mistake is reported and changes
+nothing. SIGHUP applies the file again. Without POLICY the file is
+/etc/weir/policy.yaml.
 
-It runs in the foreground and tells systemd when it is ready (Type=notify) and
-that it is alive (WatchdogSec). When it ends, however it ends, the limits stay
-in force: "weir status" says since when it has been away, "weir release" ends
-the limits. A release or an apply by hand is left alone until the file changes.
+The daemon runs in the foreground and notifies systemd when it is ready (Type=notify)
+and alive (WatchdogSec). The limits stay active after its end, even by SIGKILL: "weir
+status" shows the time of its end, "weir release" ends the limits. A manual release or
+apply holds until the file changes.
 
-The API's socket is for its owner alone. Metrics are served on it too, and with
---listen on a loopback address, where every user of the host can read them.`,
+The API's socket is for its owner only. It also serves metrics. --listen serves them
+on a loopback address, where every user of the host can read them.`,
 		Example: `  weir daemon /etc/weir/policy.yaml
   weir daemon --listen 127.0.0.1:9464 policy.yaml      metrics for Prometheus
   curl --unix-socket /run/weir/api.sock http://weir/v1/status`,
@@ -67,10 +67,10 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 	}
 	flags := command.Flags()
 	flags.BoolVar(&service.Shadow, "shadow", false, "put all scopes in shadow: count only")
-	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics, in a folder that is there; empty for none")
+	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics, in an existing folder; empty for none")
 	flags.StringVar(&service.Metrics, "listen", "", "loopback address that serves /metrics too, as in 127.0.0.1:9464")
-	flags.StringVar(&service.Textfile, "textfile", "", "file to write the metrics to every second, for node_exporter; it stays when the daemon is gone")
-	flags.DurationVar(&service.Look, "look", 5*time.Second, "time between two looks at everything, should an event have been lost; 100ms to 1h")
+	flags.StringVar(&service.Textfile, "textfile", "", "file for the metrics, written every second for node_exporter; it stays after the end")
+	flags.DurationVar(&service.Look, "look", 5*time.Second, "interval of full resyncs, in case an event was lost; 100ms to 1h")
 	return command
 }
 

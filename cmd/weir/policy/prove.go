@@ -42,35 +42,36 @@ func ProveCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "prove [POLICY]",
 		Short: "Test the promises of the active policy, and possible bypasses",
-		Long: `Test actively that the policy in force does what it promises. From inside each
-scope short flows of Weir's own go to a peer, by TCP and UDP and in both families;
-what arrives is compared with what was promised. For limits that is TCP as fast
-as it goes and UDP above the rate, and every path is first measured outside of
-all scopes: one that carries less proves nothing. Then the bypasses of each scope
-are tried: sockets that were open before, tunnels, loopback, super-packets, other
-network namespaces. What is done to the host without a scope is tested too: that a
-router's fast path forwards as its kernel would, that borders mark and translate,
-and that classes on links lose nothing and stay in order while less than best effort
-fills the link, which takes two seconds a link and goes no farther than that.
+		Long: `Test whether the active policy keeps its promises. From inside each scope, short test
+flows go to a peer, by TCP and UDP over IPv4 and IPv6. The arriving traffic is compared
+with the promise. Limits are tested by TCP at full speed and UDP above the rate. Every
+path is first measured outside all scopes: a path that carries less proves nothing.
 
-The peer is a process in a network namespace of its own, reached over a veth pair
-with addresses of the ranges for benchmarks (198.18.0.0/15, 2001:2::/48), or with
---peer another "weir prove --listen", anywhere. Flows of an interface's scope
-pass that interface and turn off before its link; a network namespace gets a veth
-pair to the peer. Nothing on the host is changed but by adding, and all of it is
-removed at the end; what a killed run leaves, the next one removes.
+Then the bypasses of each scope are tested: sockets that were open before, tunnels,
+loopback, super-packets, other network namespaces. Treatments of the host are tested
+too: a router's fast path forwards as its kernel would, borders mark and translate, and
+classes on links lose and reorder nothing while less than best effort fills the link.
+That test takes two seconds a link, and its packets do not leave the link.
+
+The peer is a process in its own network namespace, reached over a veth pair with
+addresses of the benchmark ranges (198.18.0.0/15, 2001:2::/48), or with --peer a remote
+"weir prove --listen". Flows of an interface's scope pass that interface and are
+redirected before its link. A network namespace gets a veth pair to the peer. Prove
+only adds objects to the host, and removes them at the end; the next run removes the
+remains of a killed run.
 
 A rate holds if the 95 % interval of the mean lies from 98 to 101 % of it, and if
-it is not held by dropping: TCP sends 1 % again at most, and of small packets
-beside it 0.1 % are lost. Flows like QUIC's lose 1 % of their datagrams at most,
-and they and short transfers get nine tenths of what they could. With
---repetitions 1 there is no interval, and the one value is judged: a look, and no
-proof. The exit status is 0 if all promises hold, 1 if one does not or traffic
-escapes, and 3 if something cannot be told or nothing could be tested.`,
+drops do not enforce it: TCP retransmits at most 1 %, and small packets beside it lose
+at most 0.1 %. QUIC flows lose at most 1 % of their datagrams. QUIC flows and short
+transfers reach nine tenths of the possible rate. With --repetitions 1 there is no
+interval, and the single value is judged, which is no proof.
+
+The exit status is 0 if all promises hold, 1 if one does not or traffic escapes, and 3
+if a result is unknown or nothing could be tested.`,
 		Example: `  sudo weir prove
-  sudo weir prove policy.yaml              and that this is the policy in force
+  sudo weir prove policy.yaml              also checks that this policy is active
   sudo weir prove --scope backups --duration 5s --out proof
-  sudo weir prove --dry-run                what would be sent, and where
+  sudo weir prove --dry-run                list the test flows and their paths
   weir prove --listen 192.0.2.9:5201       at the far end
   sudo weir prove --peer 192.0.2.9:5201 --token-file FILE`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: complete.Policy,
@@ -86,14 +87,14 @@ escapes, and 3 if something cannot be told or nothing could be tested.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.scope, "scope", "", "prove this scope alone")
-	flags.DurationVar(&o.duration, "duration", o.duration, "how long each measurement is; without it those of low rates are longer")
+	flags.DurationVar(&o.duration, "duration", o.duration, "duration of each measurement (default: 2s, longer for low rates)")
 	flags.IntVar(&o.repetitions, "repetitions", o.repetitions, "measurements of each check and path")
-	flags.StringVar(&o.congestion, "congestion", "", "congestion control of TCP (default: the host's, towards a peer of its own a loss-based one)")
+	flags.StringVar(&o.congestion, "congestion", "", "congestion control of TCP (default: the host's; a loss-based one for the local peer)")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order")
-	flags.StringVar(&o.peer, "peer", "", "address and port of a 'weir prove --listen' elsewhere")
+	flags.StringVar(&o.peer, "peer", "", "address and port of a remote 'weir prove --listen'")
 	flags.StringVar(&o.listen, "listen", "", "be the peer on this address and port, TCP and UDP, until stopped")
-	flags.StringVar(&o.token, "token", "", "secret that both ends know, for every user of this host to read in its list of processes: better --token-file")
-	flags.StringVar(&o.tokenFile, "token-file", "", "file with the secret that both ends know (default: WEIR_TOKEN; --listen makes one where none is given, and prints it)")
+	flags.StringVar(&o.token, "token", "", "shared secret; every user of this host can read it in the process list, so prefer --token-file")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the shared secret (default: the variable WEIR_TOKEN; --listen without a secret creates and prints one)")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "list the tests without sending")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")

@@ -61,31 +61,24 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run {--limit RATE | --class CLASS} -- COMMAND [ARGUMENT...]",
 		Short: "Run one command under a bandwidth limit or in a class of service, without any file",
-		Long: `Run one command and its descendants under a bandwidth limit that eBPF enforces
+		Long: `Run one command, and everything it starts, under a bandwidth limit that eBPF enforces
 without a queue: TCP is paced below the rate, ECN-capable packets are marked, other
-senders are asked to slow down, and only excess packets are dropped.
+connections reduce their window, and only the excess is dropped.
 
-With --class lbe (less than best effort) the command uses spare capacity. Its
-packets are marked with DSCP 1 (RFC 8622) for routers with classes. Its new TCP
-connections get the congestion control scavenger and the receive windows of
-rLEDBAT (RFC 9840), which yield to other traffic without help from routers or
-servers. CS1 (DSCP 8), the mark that RFC 8622 replaces, is treated like lbe. Other
-classes only mark packets. Packets are marked on the devices that this network
-namespace has when the command starts.
+--class lbe (less than best effort) yields to all other traffic. Packets have DSCP 1
+(RFC 8622), which routers with classes serve last. New TCP connections use the
+congestion control scavenger, which yields without help of routers, for downloads too
+(rLEDBAT, RFC 9840), with any control of the server. CS1 (DSCP 8), the mark that
+RFC 8622 replaces, has the same effect. Another class only marks. Weir marks packets
+only on devices that exist when the command starts.
 
---pid limits a running process and its descendants instead of a command. With
---format json the counters are printed on standard error, since the command owns
-standard output. The exit status is that of the command. Loopback traffic is not
-limited. Limit and class end with this process.
+--pid limits a running process and its descendants instead of a command. With --format
+json the counters are printed on standard error, because standard output is the
+command's. The exit status is the command's own. Loopback traffic is not limited.
+Limit and class end with this process. Signals are forwarded to the command.
 
-The command runs in a cgroup below the one of its caller (--pid: of the process),
-so that all limits there still apply. Not limited are processes in other cgroups,
-such as containers and systemd-run units that the command starts through a daemon,
-and network sockets that the command inherits. Processes that leave the cgroup and
-inherited sockets are reported.
-
-It requires root, or an administrator who lends the rights to --limit, --ingress
-and --class lbe (weir lend).`,
+The command needs root, or an administrator who lends --limit, --ingress and --class
+lbe (weir lend). It runs in a cgroup below its present one, and the limits of that cgroup apply too.`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
   weir run --class lbe -- rsync -a /data backup:/data

@@ -51,7 +51,7 @@ func (f *testerFlags) addSending(flags *pflag.FlagSet) {
 	f.addID(flags)
 	flags.BoolVar(&f.ipv6, "ipv6", false, "IPv6 instead of IPv4")
 	flags.StringVar(&f.peer, "peer", "", "other end of a veth pair, made to receive while frames are sent to it")
-	flags.IntSliceVar(&f.cpus, "cpus", nil, "processors that the generator may use")
+	flags.IntSliceVar(&f.cpus, "cpus", nil, "CPUs that the generator may use")
 }
 
 func (f *testerFlags) addTo(flags *pflag.FlagSet) {

@@ -22,10 +22,9 @@ func newJoinCommand(a *cli.App) *cobra.Command {
 		Short: "Join the accounts of two machines into loss and delay",
 		Long: `Join the accounts of two machines into loss and delay.
 
-The accounts are what 'weir tester send' and 'weir tester receive' print with
---format json. Only together do they show the frames that were lost behind the
-last arrival. Without synchronised clocks the delays are relative to the
-smallest one.`,
+'weir tester send' and 'weir tester receive' print accounts with --format json. Only
+together do they show frames lost behind the last arrival. Without synchronised clocks
+the delays are relative to the smallest one.`,
 		Example: `  weir tester join sender.json receiver.json
   weir tester join sender.json receiver.json --spec spec.yaml --out results/path`,
 		Args: cobra.ExactArgs(2),

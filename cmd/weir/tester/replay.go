@@ -40,14 +40,14 @@ func newReplayCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "replay CAPTURE",
 		Short: "Send the frames of a capture at their times, and count the received frames",
-		Long: `Send the frames of a pcap or pcapng file at their times, and count what arrives.
+		Long: `Send the frames of a pcap or pcapng file at their times, and count the received frames.
 
-A frame that could not leave in time leaves late; how many did and by how much is
-part of the result. With --to the far end says which frames arrived, in which
-order, and how far their spacing is from the capture's.
+A frame that could not leave in time leaves late. The result contains the number of
+late frames and their delay. With --to it also contains the received frames, their
+order, and the deviation of their spacing from the capture's.
 
-The capture must hold whole Ethernet frames; gzip is supported. The exit status is 1 if nothing
-arrived, and 3 if this machine could not count what did.`,
+The capture must hold whole Ethernet frames; gzip is supported. The exit status is 1 if nothing arrived,
+and 3 if this machine could not count the received frames.`,
 		Example: `  sudo weir tester replay trace.pcapng --from left:tg0 --to right:tg1
   sudo weir tester replay trace.pcap --from left:tg0 --speed 2 --loops 10
   sudo weir tester replay trace.pcap --from eth2 --speed max --destination-mac 02:00:00:00:00:01 --address 10.0.0.1=198.18.0.1`,

@@ -41,8 +41,8 @@ func (f *rfcFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "to", "", "second port")
 	flags.StringVar(&f.peer, "peer", "", "other end of the first port's veth pair, made to receive while frames are sent to it")
 	flags.StringVar(&f.toPeer, "to-peer", "", "the same for the second port, with --bidirectional")
-	flags.StringVar(&f.forwarder, "forwarder", "", "the device under test is this kernel, which forwards from one device of a namespace to another (NAMESPACE:IN,OUT): do it in a real-time thread on the last processor that is not in --cpus")
-	flags.IntSliceVar(&f.cpus, "cpus", nil, "processors that the generator may use; the device under test needs another one")
+	flags.StringVar(&f.forwarder, "forwarder", "", "the device under test is this kernel, which forwards from one device of a namespace to another (NAMESPACE:IN,OUT): do it in a real-time thread on the last CPU that is not in --cpus")
+	flags.IntSliceVar(&f.cpus, "cpus", nil, "CPUs that the generator may use; the device under test needs another one")
 	flags.StringSliceVar(&f.tests, "tests", []string{"throughput", "latency", "frame-loss", "back-to-back"}, "tests to run: throughput, latency, frame-loss, back-to-back, recovery, reset")
 	flags.StringSliceVar(&f.sizes, "sizes", nil, "frame sizes with FCS (default 64,128,256,512,1024,1280,1518; IPv6 from 84)")
 	flags.BoolVar(&f.bidirectional, "bidirectional", false, "send in both directions at once")
@@ -70,9 +70,9 @@ func newRFC2544Command(a *cli.App) *cobra.Command {
 		Long: `Benchmark a device between two ports by RFC 2544 and RFC 9004.
 
 Throughput, latency, frame loss rate, back-to-back frames, system recovery and
-reset, for each frame size, with the report of RFC 2544 section 26. A trial whose
-offered load fell short, whose generator was late or whose analyzer missed frames
-is not valid: it is repeated, and never enters a result.
+reset, for each frame size, with the report of RFC 2544 section 26. A trial is not
+valid if the offered load fell short, the generator was late or the analyzer missed
+frames. It is repeated, and never enters a result.
 
 From SPEC, the first stream's ports and header are used. The device under test
 overloads: run this in a laboratory only (RFC 6815).

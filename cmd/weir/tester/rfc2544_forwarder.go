@@ -44,7 +44,7 @@ func (f *rfcFlags) forwards(ctx context.Context, ports *testerPorts) (device rfc
 		cpu--
 	}
 	if slices.Contains(f.cpus, cpu) {
-		return nil, nothing, fault.New(fault.Usage, "leave a processor to the device under test", "--cpus %v are all processors", f.cpus)
+		return nil, nothing, fault.New(fault.Usage, "leave a CPU to the device under test", "--cpus %v are all CPUs", f.cpus)
 	}
 	borrowed, err := forwarder.Borrow(ctx, ns, in, out, cpu)
 	if err != nil {

@@ -29,7 +29,7 @@ describe a single stream.
 
 The exit status is 0 if every expectation holds, 1 if one does not or a stream
 never arrived, and 3 if an expectation could not be measured or this machine could
-not send what was asked for.`,
+not send the requested frames.`,
 		Example: `  sudo weir tester run spec.yaml --out results/today
   sudo weir tester run --from left:tg0 --to right:tg1 --rate 100Mbit --size imix --duration 5s
   sudo weir tester run spec.yaml --capture errors.pcapng --format json`,
@@ -96,13 +96,13 @@ func newReceiveCommand(a *cli.App) *cobra.Command {
 		Example: `  sudo weir tester receive spec.yaml --listen 15s --format json > receiver.json
   sudo weir tester receive --to right:tg1 --streams 4
   sudo weir tester receive spec.yaml --clock synchronised`,
-		Long: `Judge the frames that another process sends, until interrupted. It says when it is
-ready for them.
+		Long: `Judge the frames that another process sends, until interrupted. It reports when it is
+ready.
 
 It takes the device's XDP place while it runs and drops the test frames after
-counting them; all other traffic passes. Delays are one-way delays only if the
-two machines' clocks are synchronised and you say so with --clock synchronised;
-otherwise they are relative to the smallest one.`,
+counting them; all other traffic passes. With synchronised clocks on both machines
+and --clock synchronised, delays are one-way; otherwise they are relative to the
+smallest one.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			s, err := f.specification(args, side{receives: true})

@@ -19,12 +19,12 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "tester",
-		Short: "Send frames, judge every one that arrives, benchmark devices",
-		Long: `Send frames, judge every one that arrives, benchmark devices.
+		Short: "Send frames, judge every received frame, benchmark devices",
+		Long: `Send frames, judge every received frame, benchmark devices.
 
-Every stamped frame carries a sequence number and a time. The receiver counts,
-per stream and exactly, what was lost, duplicated, reordered and damaged, and
-how long each frame took.
+Every stamped frame carries a sequence number and a time. The receiver counts the
+lost, duplicated, reordered and damaged frames of each stream exactly, and measures
+the delay of each frame.
 
 Only the devices that you name are used, and a device with a default route only
 with --i-know. Devices in a network namespace are written NAMESPACE:DEVICE.`,

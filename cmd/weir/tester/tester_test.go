@@ -123,7 +123,7 @@ func TestTesterRunMeasuresJudgesAndKeepsEvidence(t *testing.T) {
 	}
 }
 
-func TestTesterRefusesMissingCPUs(t *testing.T) {
+func TestTesterRejectsMissingCPUs(t *testing.T) {
 	p := newPath(t)
 	status, _, stderr := commands.Call(t, "tester", "run", "--from", p.left, "--to", p.right, "--cpus", "1000", "--frames", "1")
 	if status != fault.Usage || !strings.Contains(stderr, "CPUs [1000]") || !strings.Contains(stderr, "Try:   use some of [") {

@@ -30,13 +30,13 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a policy at work",
-		Long: `Watch a policy at work: what each room does to each scope, per second. Of limits
-that is the rate, its share of the limit, the virtual queue, and what was marked,
-reduced and dropped. The busiest come first; s sorts by another column, / filters,
+		Long: `Watch a policy at work: the effect of each module on each scope, per second. For limits
+these are the rate, its share of the limit, the virtual queue, and marked, reduced and
+dropped packets. The busiest scope comes first. s sorts by another column, / filters,
 arrows scroll, ? explains keys and columns, q quits.
 
-Where standard output is no terminal, or with --format json, it prints what
-happened within one interval and ends.`,
+If standard output is no terminal, or with --format json, it prints the changes of one
+interval and ends.`,
 		Example: "  weir top\n  weir top --interval 5s\n  weir top --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -58,7 +58,7 @@ happened within one interval and ends.`,
 			return watch(command.Context(), os.Stdin, screen, source, interval)
 		},
 	}
-	command.Flags().DurationVar(&interval, "interval", interval, "time between two looks")
+	command.Flags().DurationVar(&interval, "interval", interval, "interval between two readings")
 	return command
 }
 

@@ -87,6 +87,7 @@ func (c Command) execute(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup
 
 // await calls begin to start the command and waits until no process or connection remains.
 func (c Command) await(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup, begin func() error) (int, error) {
+	early := ctx.Err() != nil // stopped before the command exists
 	if err := begin(); err != nil {
 		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
 	}
@@ -94,6 +95,9 @@ func (c Command) await(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup, 
 	if c.Signals != nil {
 		signals, ctx = forward(ctx, c.Signals, group)
 		defer signals.stop()
+		if early {
+			signals.stop()
+		}
 	}
 	stop := context.AfterFunc(ctx, func() { signalAll(group, syscall.SIGTERM) })
 	defer stop()

@@ -30,11 +30,7 @@ type forwarder struct {
 // forward passes signals to the processes of the cgroup until end is called. The returned context
 // ends with SIGTERM, and with any signal after end: the remaining processes are then terminated.
 func forward(ctx context.Context, signals <-chan os.Signal, group cgroup.Cgroup) (*forwarder, context.Context) {
-	early := ctx.Err() != nil // a signal came before the command existed
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	if early {
-		stop()
-	}
 	f := &forwarder{group: group, terminal: inForeground(), stop: stop, running: true}
 	go func() {
 		for {
