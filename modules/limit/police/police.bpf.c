@@ -25,6 +25,7 @@
  * and reduce the congestion window. Ingress: 1 pass, 0 drop.
  */
 #include <linux/bpf.h>
+#include <linux/if_packet.h>
 #include <bpf/bpf_helpers.h>
 
 #include "fair.h"
@@ -124,6 +125,8 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
 	if (!settings || !settings->generation)
+		return 1;
+	if (direction == LIMIT_INGRESS && skb->pkt_type == PACKET_LOOPBACK) /* never on a wire */
 		return 1;
 	if (sk)
 		known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
