@@ -217,10 +217,12 @@ await grep -q weir.ioam.packets log`)
 		"weir.ioam.edge.packets": {"source.address: Str(2001:db8::1)", "destination.port: Int(9)", "Value: 7\n"},
 		"weir.ioam.edge.lost":    {"DataType: Gauge", "Value: 0\n"},
 	} {
-		for _, text := range want {
-			if !strings.Contains(got[name], text) {
-				t.Errorf("%s has not %q:\n%s", name, text, got[name])
+		t.Run(name, func(t *testing.T) {
+			for _, text := range want {
+				if !strings.Contains(got[name], text) {
+					t.Errorf("%s has not %q:\n%s", name, text, got[name])
+				}
 			}
-		}
+		})
 	}
 }

@@ -170,13 +170,15 @@ func TestACommandRunsInAClass(t *testing.T) {
 
 func TestAClassThatIsNoneIsNamed(t *testing.T) {
 	for _, test := range []struct{ class, want string }{{"lbee", "write lbe"}, {"99", "0 to 63"}} {
-		var stdout, stderr bytes.Buffer
-		cmd := exec.Command(binary, "run", "--class", test.class, "--", "true")
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		got := finish(t, cmd, cmd.Run(), &stdout, &stderr)
-		got.want(t, 2)
-		if !strings.Contains(got.stderr, test.want) {
-			t.Errorf("--class %s: %s", test.class, got.stderr)
-		}
+		t.Run(test.class, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			cmd := exec.Command(binary, "run", "--class", test.class, "--", "true")
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			got := finish(t, cmd, cmd.Run(), &stdout, &stderr)
+			got.want(t, 2)
+			if !strings.Contains(got.stderr, test.want) {
+				t.Errorf("--class %s: %s", test.class, got.stderr)
+			}
+		})
 	}
 }

@@ -37,10 +37,12 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 		at("fifo"): "it is a pipe: write its content to a file first", "/dev/zero": "it is a device", at("link"): "it is a device",
 		"/dev/tty": "/dev/tty", at("socket"): "no regular file", dir: "it is a folder", at("none"): "no such file", at("fifo/x"): "not a directory",
 	} {
-		_, err := kind.Read(path)
-		if err == nil || !strings.Contains(err.Error(), want) || fault.Of(err) != fault.Usage || fault.Advice(err) != kind.Name {
-			t.Errorf("%s: %v (try: %s), want %q", path, err, fault.Advice(err), want)
-		}
+		t.Run(path, func(t *testing.T) {
+			_, err := kind.Read(path)
+			if err == nil || !strings.Contains(err.Error(), want) || fault.Of(err) != fault.Usage || fault.Advice(err) != kind.Name {
+				t.Errorf("%s: %v (try: %s), want %q", path, err, fault.Advice(err), want)
+			}
+		})
 	}
 	// The kernel's log returns its content, then blocks.
 	if _, err := (Kind{What: "policy", Most: 1 << 30, Name: "name a policy"}).Read("/proc/kmsg"); err == nil {

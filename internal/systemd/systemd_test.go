@@ -157,8 +157,10 @@ func TestTheHostsSystemd(t *testing.T) {
 		testutil.Need(t, "systemd", errors.New("systemd does not run this host"))
 	}
 	for unit, want := range map[string]string{"init.scope": "/init.scope", "system.slice": "/system.slice", "weir-no-such.service": ""} {
-		if got, err := m.ControlGroup(unit); err != nil || got != want {
-			t.Errorf("%s: %q, %v; want %q", unit, got, err, want)
-		}
+		t.Run(unit, func(t *testing.T) {
+			if got, err := m.ControlGroup(unit); err != nil || got != want {
+				t.Errorf("%s: %q, %v; want %q", unit, got, err, want)
+			}
+		})
 	}
 }

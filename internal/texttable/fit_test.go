@@ -66,8 +66,10 @@ func TestColourChangesNoText(t *testing.T) {
 
 func TestOnlyWholeWordsHaveAColour(t *testing.T) {
 	for cell, want := range map[string]string{"enforced": green, "enforcedly": plain, "waiting: unit": yellow, "not attached": red, "": plain, "backups": plain} {
-		if got := colourOf(cell); got != want {
-			t.Errorf("%q has %q", cell, got)
-		}
+		t.Run(cell, func(t *testing.T) {
+			if got := colourOf(cell); got != want {
+				t.Errorf("%q has %q", cell, got)
+			}
+		})
 	}
 }

@@ -20,14 +20,16 @@ type reading[T comparable] struct {
 func check[T comparable](t *testing.T, parse func(string) (T, error), cases []reading[T]) {
 	t.Helper()
 	for _, c := range cases {
-		got, err := parse(c.text)
-		message := ""
-		if err != nil {
-			message = err.Error()
-		}
-		if message != c.fault || got != c.value {
-			t.Errorf("%q: %v, %q; want %v, %q", c.text, got, message, c.value, c.fault)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			got, err := parse(c.text)
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			if message != c.fault || got != c.value {
+				t.Errorf("%q: %v, %q; want %v, %q", c.text, got, message, c.value, c.fault)
+			}
+		})
 	}
 }
 
@@ -138,9 +140,11 @@ func TestString(t *testing.T) {
 		{Probability(0.0000001).String(), "0.00001 %"},
 		{Duration(1500 * time.Millisecond).String(), "1.5s"},
 	} {
-		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if c.got != c.want {
+				t.Errorf("%q, want %q", c.got, c.want)
+			}
+		})
 	}
 }
 

@@ -189,9 +189,11 @@ func TestEveryMistakeHasItsWayOut(t *testing.T) {
 			"line 4, 5: write \"name\" instead of \"nmae\"",
 		"titel: x\ncount: many": `line 1: write "title" instead of "titel"`,
 	} {
-		if got := fault.Advice(Decode("f.yaml", []byte(text), &sample{})); got != want {
-			t.Errorf("%q: advice %q, want %q", text, got, want)
-		}
+		t.Run(text[:min(len(text), 30)], func(t *testing.T) {
+			if got := fault.Advice(Decode("f.yaml", []byte(text), &sample{})); got != want {
+				t.Errorf("%q: advice %q, want %q", text, got, want)
+			}
+		})
 	}
 }
 
@@ -236,15 +238,17 @@ func TestVariables(t *testing.T) {
 		{"title: ${zzzzzz}", `f.yaml:1:8: unknown parameter ${zzzzzz}; known: loss, cc`},
 		{"title: ${loss", `f.yaml:1:8: ${loss has no closing brace`},
 	} {
-		tree, err := Parse("f.yaml", []byte(c.text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var p Problems
-		tree.Decode(new(sample), &Variables{Names: []string{"loss", "cc"}}, &p)
-		if err := p.Err("x"); err == nil || err.Error() != c.want {
-			t.Errorf("%s: %v, want %s", c.text, err, c.want)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			tree, err := Parse("f.yaml", []byte(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p Problems
+			tree.Decode(new(sample), &Variables{Names: []string{"loss", "cc"}}, &p)
+			if err := p.Err("x"); err == nil || err.Error() != c.want {
+				t.Errorf("%s: %v, want %s", c.text, err, c.want)
+			}
+		})
 	}
 }
 

@@ -88,10 +88,12 @@ func TestProbesAgreeWithTheConfiguration(t *testing.T) {
 		"CONFIG_DEBUG_INFO_BTF":        probe.BTF,
 		"CONFIG_TCP_CONG_NO_SUCH_NAME": func() error { return probe.CongestionControl("no_such_name") },
 	} {
-		_, built := config[option]
-		if err := try(); (err == nil) != built {
-			t.Errorf("%s is %q, and the probe says: %v", option, config[option], err)
-		}
+		t.Run(option, func(t *testing.T) {
+			_, built := config[option]
+			if err := try(); (err == nil) != built {
+				t.Errorf("%s is %q, and the probe says: %v", option, config[option], err)
+			}
+		})
 	}
 }
 

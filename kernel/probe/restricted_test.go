@@ -89,10 +89,12 @@ func TestWithoutCapabilitiesTheyAreNamed(t *testing.T) {
 		"namespaces": "CAP_NET_ADMIN and CAP_SYS_ADMIN", "tbf": "CAP_NET_ADMIN and CAP_SYS_ADMIN",
 		"xdp": "CAP_BPF and CAP_NET_ADMIN and CAP_SYS_ADMIN",
 	} {
-		got := all[name]
-		if got.Status != fault.Permission || !strings.Contains(got.Error, want) || !strings.Contains(got.Try, want) {
-			t.Errorf("%s: %+v; want status %d and the words %q", name, got, fault.Permission, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := all[name]
+			if got.Status != fault.Permission || !strings.Contains(got.Error, want) || !strings.Contains(got.Try, want) {
+				t.Errorf("%s: %+v; want status %d and the words %q", name, got, fault.Permission, want)
+			}
+		})
 	}
 	if got, failed := all["cgroup"]; failed {
 		t.Errorf("mounts can be read without capabilities: %+v", got)
@@ -102,14 +104,16 @@ func TestWithoutCapabilitiesTheyAreNamed(t *testing.T) {
 func TestASeccompFilterIsNamed(t *testing.T) {
 	testutil.NeedRoot(t)
 	for name, want := range map[string]fault.Status{"eperm": fault.Permission, "enosys": fault.Testbed} {
-		all := ask(t, name)
-		for _, feature := range []string{"bpf", "xdp"} {
-			if got := all[feature]; got.Status != want || !strings.Contains(got.Error, "seccomp filter") || !strings.Contains(got.Try, "container") {
-				t.Errorf("%s, %s: %+v; want status %d and a seccomp filter named", name, feature, got, want)
+		t.Run(name, func(t *testing.T) {
+			all := ask(t, name)
+			for _, feature := range []string{"bpf", "xdp"} {
+				if got := all[feature]; got.Status != want || !strings.Contains(got.Error, "seccomp filter") || !strings.Contains(got.Try, "container") {
+					t.Errorf("%s, %s: %+v; want status %d and a seccomp filter named", name, feature, got, want)
+				}
 			}
-		}
-		if got, failed := all["tbf"]; failed {
-			t.Errorf("%s: qdiscs need no bpf system call: %+v", name, got)
-		}
+			if got, failed := all["tbf"]; failed {
+				t.Errorf("%s: qdiscs need no bpf system call: %+v", name, got)
+			}
+		})
 	}
 }

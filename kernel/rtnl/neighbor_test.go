@@ -53,9 +53,11 @@ func TestRoutesAndNeighborsAreRemoved(t *testing.T) {
 		return nil
 	}))
 	for to, want := range map[string]string{"203.0.113.1": "a", "2001:db8:1::1": "a", "198.51.100.9": "lo"} {
-		if device, err := a.DeviceTo(netip.MustParseAddr(to)); err != nil || device != want {
-			t.Errorf("%s is reached over %q, %v; want %s", to, device, err, want)
-		}
+		t.Run(to, func(t *testing.T) {
+			if device, err := a.DeviceTo(netip.MustParseAddr(to)); err != nil || device != want {
+				t.Errorf("%s is reached over %q, %v; want %s", to, device, err, want)
+			}
+		})
 	}
 	if device, err := a.DeviceTo(netip.MustParseAddr("203.0.113.2")); err == nil {
 		t.Errorf("what has no route is reached over %s", device)

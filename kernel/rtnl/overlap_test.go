@@ -24,9 +24,11 @@ func TestOverlapFindsAddressesAndRoutesAndNoDefaultRoute(t *testing.T) {
 		{"203.0.113.0/24", ""},
 		{"2001:2::/48", ""},
 	} {
-		got, err := a.Overlap(netip.MustParsePrefix(test.prefix))
-		if err != nil || !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
-			t.Errorf("%s: %q, %v; want %q", test.prefix, got, err, test.want)
-		}
+		t.Run(test.prefix, func(t *testing.T) {
+			got, err := a.Overlap(netip.MustParsePrefix(test.prefix))
+			if err != nil || !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+				t.Errorf("%s: %q, %v; want %q", test.prefix, got, err, test.want)
+			}
+		})
 	}
 }

@@ -49,9 +49,11 @@ func TestWhatOtherProgramsMakeIsTheirs(t *testing.T) {
 		"namespace weir-testchild-a": false, "namespace weir-testended-a": false, "namespace weir-unknown-a": false, "namespace weirtest-1-a": false,
 		"file /sys/fs/bpf/weir/limit": false, "file /sys/fs/bpf/tc": true, "device eth9 up=true xdp=0": false, "cgroup weir-run-1": false,
 	} {
-		if got := foreign(registry, item); got != want {
-			t.Errorf("%s is another's: %t, want %t", item, got, want)
-		}
+		t.Run(item, func(t *testing.T) {
+			if got := foreign(registry, item); got != want {
+				t.Errorf("%s is another's: %t, want %t", item, got, want)
+			}
+		})
 	}
 }
 

@@ -171,9 +171,11 @@ func TestMeasureReadsWhatTheDecoderReads(t *testing.T) {
 		"long list": {0x29, 0xfc, 0xff, 0xff, 0xff, 0x7f}, "long text": {0x18, 0xff, 0xff, 0x7f, 1}, "cut off": text[:len(text)-1], "nothing": nil,
 		"unknown kind": {0x1d, 0}, "deep": bytes.Repeat([]byte{0x1c}, 1000), "long map": {0x1b, 0xff, 0xff, 0x7f, 0x88},
 	} {
-		if _, err := measure(text, 100); err == nil {
-			t.Errorf("%s passes", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := measure(text, 100); err == nil {
+				t.Errorf("%s passes", name)
+			}
+		})
 	}
 }
 

@@ -56,10 +56,12 @@ func TestReadErrorsNameTheWayOut(t *testing.T) {
 		"endless sums":  {put(func(path string) error { return os.Symlink("/dev/zero", path) }, bundle.SumsFile), "it is a device"},
 		"missing file":  {missing, "series.parquet is missing"},
 	} {
-		_, err := bundle.Read(test.dir)
-		if err == nil || !strings.Contains(err.Error(), test.want) || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
-			t.Errorf("%s: error %v (try: %s), want %q", name, err, fault.Advice(err), test.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := bundle.Read(test.dir)
+			if err == nil || !strings.Contains(err.Error(), test.want) || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
+				t.Errorf("%s: error %v (try: %s), want %q", name, err, fault.Advice(err), test.want)
+			}
+		})
 	}
 }
 

@@ -209,10 +209,12 @@ func TestAttachments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"output/a.txt": "said", "captures/b.pcapng": "frames"} {
-		text, err := os.ReadFile(filepath.Join(dir, bundle.AttachmentsFolder, name))
-		if err != nil || string(text) != want || !strings.Contains(string(sums), bundle.AttachmentsFolder+"/"+name) {
-			t.Errorf("%s: %q, %v", name, text, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(dir, bundle.AttachmentsFolder, name))
+			if err != nil || string(text) != want || !strings.Contains(string(sums), bundle.AttachmentsFolder+"/"+name) {
+				t.Errorf("%s: %q, %v", name, text, err)
+			}
+		})
 	}
 	if _, err := bundle.Read(dir); err != nil {
 		t.Error(err)

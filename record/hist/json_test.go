@@ -40,10 +40,12 @@ func TestUnmarshalRefusesWhatCannotBe(t *testing.T) {
 		"overflow":          `{"sub_bits":5,"count":0,"sum":3,"min":1,"max":2,"buckets":[[1,18446744073709551615],[2,1]]}`,
 		"sum of nothing":    `{"sub_bits":5,"count":0,"sum":3,"min":0,"max":0,"buckets":[]}`,
 	} {
-		var h hist.Histogram
-		if err := json.Unmarshal([]byte(text), &h); err == nil || !strings.Contains(err.Error(), "histogram") {
-			t.Errorf("%s: error %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			var h hist.Histogram
+			if err := json.Unmarshal([]byte(text), &h); err == nil || !strings.Contains(err.Error(), "histogram") {
+				t.Errorf("%s: error %v", name, err)
+			}
+		})
 	}
 }
 

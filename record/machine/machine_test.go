@@ -71,9 +71,11 @@ func TestDescribeThisHost(t *testing.T) {
 
 func TestAClockThatCountsInstructionsIsNamed(t *testing.T) {
 	for said, want := range map[string]string{"instructions": record.InstructionClock, "": "", "something else": ""} {
-		t.Setenv("TEST_CLOCK", said)
-		if got := Describe().Clock; got != want {
-			t.Errorf("TEST_CLOCK=%s: clock %q, want %q", said, got, want)
-		}
+		t.Run("clock="+said, func(t *testing.T) {
+			t.Setenv("TEST_CLOCK", said)
+			if got := Describe().Clock; got != want {
+				t.Errorf("TEST_CLOCK=%s: clock %q, want %q", said, got, want)
+			}
+		})
 	}
 }

@@ -134,16 +134,18 @@ func TestNamesOfFolders(t *testing.T) {
 		{[]string{"loss", "loss-late"}, []string{"loss", "loss-late"}},
 		{[]string{"x/same", "y/same"}, []string{"same", "same"}},
 	} {
-		var sources []overlay.Source
-		for _, f := range c.folders {
-			sources = append(sources, overlay.Source{Folder: f})
-		}
-		sources = append(sources, overlay.Source{Name: "mine", Folder: "loss-z"})
-		overlay.Name(sources)
-		for i, want := range append(c.want, "mine") {
-			if sources[i].Name != want {
-				t.Errorf("%v: the name of %d is %q, not %q", c.folders, i, sources[i].Name, want)
+		t.Run(c.folders[0], func(t *testing.T) {
+			var sources []overlay.Source
+			for _, f := range c.folders {
+				sources = append(sources, overlay.Source{Folder: f})
 			}
-		}
+			sources = append(sources, overlay.Source{Name: "mine", Folder: "loss-z"})
+			overlay.Name(sources)
+			for i, want := range append(c.want, "mine") {
+				if sources[i].Name != want {
+					t.Errorf("%v: the name of %d is %q, not %q", c.folders, i, sources[i].Name, want)
+				}
+			}
+		})
 	}
 }

@@ -201,9 +201,11 @@ func TestRefusesColumnsThatDoNotMatch(t *testing.T) {
 		"only low":   {Kind: record.Lines, Curves: []record.Curve{{X: []float64{1}, Y: []float64{1}, Low: []float64{1}}}},
 		"other kind": {Kind: "pie"},
 	} {
-		var b bytes.Buffer
-		if err := plot.SVG(&b, f); err == nil || b.Len() > 0 {
-			t.Errorf("%s: error %v after %d bytes", name, err, b.Len())
-		}
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := plot.SVG(&b, f); err == nil || b.Len() > 0 {
+				t.Errorf("%s: error %v after %d bytes", name, err, b.Len())
+			}
+		})
 	}
 }

@@ -142,13 +142,15 @@ func TestEveryColourHasOneForTheDark(t *testing.T) {
 		}
 		for _, text := range parse(t, drawing).texts {
 			for scheme, paper := range map[string]string{"light": "#FFFFFF", "dark": dark["#FFFFFF"]} {
-				ink := text.colour
-				if scheme == "dark" {
-					ink = dark[ink]
-				}
-				if c := contrast(t, ink, paper); c < 4.5 {
-					t.Errorf("%s: %q has a contrast of %.1f in the %s scheme", f.Name, text.words, c, scheme)
-				}
+				t.Run(scheme, func(t *testing.T) {
+					ink := text.colour
+					if scheme == "dark" {
+						ink = dark[ink]
+					}
+					if c := contrast(t, ink, paper); c < 4.5 {
+						t.Errorf("%s: %q has a contrast of %.1f in the %s scheme", f.Name, text.words, c, scheme)
+					}
+				})
 			}
 		}
 		for light, colour := range dark {

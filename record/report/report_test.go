@@ -125,13 +125,15 @@ func TestHeadlines(t *testing.T) {
 		"2 of 2 expectations do not hold.": {record.Fails, record.Fails},
 		"1 of 2 could not be measured.":    {record.Holds, record.NotMeasured},
 	} {
-		b := &record.Bundle{}
-		for _, o := range outcomes {
-			b.Verdicts = append(b.Verdicts, record.Verdict{Outcome: o})
-		}
-		if page := render(t, b); !strings.Contains(page, want) {
-			t.Errorf("%v: the page lacks %q", outcomes, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			b := &record.Bundle{}
+			for _, o := range outcomes {
+				b.Verdicts = append(b.Verdicts, record.Verdict{Outcome: o})
+			}
+			if page := render(t, b); !strings.Contains(page, want) {
+				t.Errorf("%v: the page lacks %q", outcomes, want)
+			}
+		})
 	}
 }
 

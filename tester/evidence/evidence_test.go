@@ -47,9 +47,11 @@ func TestValuesByHand(t *testing.T) {
 		"stream_wire_rate": 800_000, "stream_payload_rate": 304_000, "stream_late": 0.005, "stream_skipped": 2,
 		"owd_min": 1e-6, "owd_mean": 495.5e-6, "owd_max": 990e-6, "ipdv_mean": 1e-6,
 	} {
-		if got, measured := v[name]; !measured || !close(got, want) {
-			t.Errorf("%s is %g (measured %v), want %g", name, got, measured, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, measured := v[name]; !measured || !close(got, want) {
+				t.Errorf("%s is %g (measured %v), want %g", name, got, measured, want)
+			}
+		})
 	}
 	if p99 := v["owd_p99"]; p99 < 950e-6 || p99 > 990e-6 {
 		t.Errorf("owd_p99 is %g, want 981 µs within the histogram's resolution", p99)

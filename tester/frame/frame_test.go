@@ -3,6 +3,7 @@
 package frame
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -190,11 +191,13 @@ func TestFieldValues(t *testing.T) {
 		{Field{Action: tester.Increment, Mask: 0x80800000, Repetitions: 1}, []uint32{0, 0x00800000, 0x80000000, 0x80800000, 0}},
 	}
 	for _, test := range tests {
-		for n, want := range test.want {
-			if got := test.field.Value(uint64(n)); got != want {
-				t.Errorf("%+v: value %d is %#x, want %#x", test.field, n, got, want)
+		t.Run(fmt.Sprintf("%s mask %#x", test.field.Action, test.field.Mask), func(t *testing.T) {
+			for n, want := range test.want {
+				if got := test.field.Value(uint64(n)); got != want {
+					t.Errorf("%+v: value %d is %#x, want %#x", test.field, n, got, want)
+				}
 			}
-		}
+		})
 	}
 	random := Field{Action: tester.Random, Mask: 0xffff0000, Repetitions: 3, Seed: 1}
 	seen := map[uint32]bool{}
@@ -274,14 +277,16 @@ func TestValidate(t *testing.T) {
 		{modify(stream(64), tester.Modifier{Action: tester.Increment, Offset: 30, Mask: []byte{0, 0, 1}}, tester.Modifier{Action: tester.Random, Offset: 32, Mask: []byte{3}}), "another one changes"},
 		{modify(stream(64), slices.Repeat([]tester.Modifier{{Action: tester.Random, Offset: 32, Mask: []byte{3}}}, 5)...), "5 modifiers"},
 	}
-	for _, test := range tests {
-		err := Validate(test.stream)
-		switch {
-		case test.want == "" && err != nil:
-			t.Errorf("%+v: %v", test.stream, err)
-		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || fault.Of(err) != fault.Usage):
-			t.Errorf("%+v: error %v, want %q", test.stream, err, test.want)
-		}
+	for i, test := range tests {
+		t.Run(fmt.Sprintf("%d %s", i, test.want), func(t *testing.T) {
+			err := Validate(test.stream)
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("%+v: %v", test.stream, err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || fault.Of(err) != fault.Usage):
+				t.Errorf("%+v: error %v, want %q", test.stream, err, test.want)
+			}
+		})
 	}
 }
 
@@ -308,10 +313,12 @@ func TestPlan(t *testing.T) {
 		{change(func(s *tester.Schedule) { s.Streams = []tester.Stream{stream(1)} }), "too small"},
 	}
 	for i, test := range tests {
-		_, err := Plan(test.schedule)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || fault.Of(err) != fault.Usage) {
-			t.Errorf("%d: error %v, want %q", i, err, test.want)
-		}
+		t.Run(fmt.Sprintf("%d %s", i, test.want), func(t *testing.T) {
+			_, err := Plan(test.schedule)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || fault.Of(err) != fault.Usage) {
+				t.Errorf("%d: error %v, want %q", i, err, test.want)
+			}
+		})
 	}
 }
 

@@ -340,12 +340,14 @@ func TestChoose(t *testing.T) {
 		{[]tester.Stream{mixed, full}, nil, Packet},
 	}
 	for i, test := range tests {
-		plan, err := frame.Plan(tester.Schedule{Streams: test.streams, Duration: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Choose(plan, test.live); got.Mechanism != test.want || got.Reason == "" {
-			t.Errorf("%d: %+v, want %s", i, got, test.want)
-		}
+		t.Run(fmt.Sprintf("%d streams of %d octets by %s", len(test.streams), test.streams[0].Sizes[0].Size, test.want), func(t *testing.T) {
+			plan, err := frame.Plan(tester.Schedule{Streams: test.streams, Duration: time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := Choose(plan, test.live); got.Mechanism != test.want || got.Reason == "" {
+				t.Errorf("%d: %+v, want %s", i, got, test.want)
+			}
+		})
 	}
 }

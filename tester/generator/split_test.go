@@ -47,9 +47,11 @@ func TestDivideKeepsStreamsWholeAndSpreadsTheirRate(t *testing.T) {
 		"a limit for all together": func(s *tester.Schedule) { s.MaxFrames = 100 },
 		"one stream":               func(s *tester.Schedule) { s.Streams = s.Streams[:1] },
 	} {
-		if got := of(change, 0, 1); got != nil {
-			t.Errorf("%s: %d parts", name, len(got))
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := of(change, 0, 1); got != nil {
+				t.Errorf("%s: %d parts", name, len(got))
+			}
+		})
 	}
 	if got := of(same, 0); got != nil {
 		t.Errorf("one CPU: %d parts", len(got))

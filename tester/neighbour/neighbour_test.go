@@ -92,10 +92,12 @@ func TestANeighbourAdvertisementIsThatOfAnyHost(t *testing.T) {
 		"without":                 {solicit(t, router, 255, six), advertised(t, asker, router, 0x60)},
 		"address detection (DAD)": {solicit(t, net.IPv6zero, 255, six), advertised(t, net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}, net.IPv6linklocalallnodes, 0x20)},
 	} {
-		answer, kind := set(to(six)).Answer(c.request, 0, own)
-		if kind != ND || !bytes.Equal(answer, c.want) {
-			t.Errorf("%s: %d\n%x\nwant\n%x", name, kind, answer, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			answer, kind := set(to(six)).Answer(c.request, 0, own)
+			if kind != ND || !bytes.Equal(answer, c.want) {
+				t.Errorf("%s: %d\n%x\nwant\n%x", name, kind, answer, c.want)
+			}
+		})
 	}
 }
 

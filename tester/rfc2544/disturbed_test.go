@@ -79,15 +79,17 @@ func TestALossThatNoInterruptionExplainsCounts(t *testing.T) {
 			o.Device.Ran, o.Device.Waited = o.Elapsed*94/100, o.Elapsed*6/100
 		},
 	} {
-		d := &interrupted{device: device{capacity: 1e9}, outcome: outcome}
-		c := quick(rfc2544.Throughput)
-		c.Verify, c.VerifyFinal, c.ConfirmBelow = 0, 0, 2
-		report, err := rfc2544.Run(context.Background(), c, d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !report.Attempts[0].Valid || report.Throughput[0].Losses.Frames == 0 {
-			t.Errorf("%s: %+v", name, report.Attempts[0])
-		}
+		t.Run(name, func(t *testing.T) {
+			d := &interrupted{device: device{capacity: 1e9}, outcome: outcome}
+			c := quick(rfc2544.Throughput)
+			c.Verify, c.VerifyFinal, c.ConfirmBelow = 0, 0, 2
+			report, err := rfc2544.Run(context.Background(), c, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !report.Attempts[0].Valid || report.Throughput[0].Losses.Frames == 0 {
+				t.Errorf("%s: %+v", name, report.Attempts[0])
+			}
+		})
 	}
 }

@@ -120,16 +120,18 @@ func TestATestbedThatCannotIsSaidSoAndMeasuresNothing(t *testing.T) {
 		"stolen":         {capacity: 2e6, random: testutil.Rand(t), stolen: 1},
 		"busy":           {capacity: 2e6, others: 0.5},
 	} {
-		report, err := rfc2544.Run(context.Background(), quick(rfc2544.Tests[:5]...), d)
-		if fault.Of(err) != fault.Testbed {
-			t.Errorf("%s: status %d of %v, want %d", name, fault.Of(err), err, fault.Testbed)
-		}
-		if err == nil || !strings.Contains(err.Error(), "the testbed cannot support this") {
-			t.Errorf("%s: %v does not say that the testbed cannot", name, err)
-		}
-		if r := report.Throughput[0]; r.Measured() || r.Rate != 0 {
-			t.Errorf("%s: an unfit testbed gave a throughput of %.0f", name, r.Rate)
-		}
+		t.Run(name, func(t *testing.T) {
+			report, err := rfc2544.Run(context.Background(), quick(rfc2544.Tests[:5]...), d)
+			if fault.Of(err) != fault.Testbed {
+				t.Errorf("%s: status %d of %v, want %d", name, fault.Of(err), err, fault.Testbed)
+			}
+			if err == nil || !strings.Contains(err.Error(), "the testbed cannot support this") {
+				t.Errorf("%s: %v does not say that the testbed cannot", name, err)
+			}
+			if r := report.Throughput[0]; r.Measured() || r.Rate != 0 {
+				t.Errorf("%s: an unfit testbed gave a throughput of %.0f", name, r.Rate)
+			}
+		})
 	}
 }
 
@@ -173,13 +175,15 @@ func TestWrongConfigurationsAreUsageErrors(t *testing.T) {
 		"IPv6 stamp":           func(c *rfc2544.Config) { c.IPv6 = true },
 		"reset without a hook": func(c *rfc2544.Config) { c.Tests = []rfc2544.Test{rfc2544.Reset} },
 	} {
-		c := quick(rfc2544.Throughput)
-		change(&c)
-		_, err := rfc2544.Run(context.Background(), c, &device{})
-		var f *fault.Error
-		if !errors.As(err, &f) || f.Status != fault.Usage || f.Try == "" {
-			t.Errorf("%s: %v is no usage error with advice", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			c := quick(rfc2544.Throughput)
+			change(&c)
+			_, err := rfc2544.Run(context.Background(), c, &device{})
+			var f *fault.Error
+			if !errors.As(err, &f) || f.Status != fault.Usage || f.Try == "" {
+				t.Errorf("%s: %v is no usage error with advice", name, err)
+			}
+		})
 	}
 }
 

@@ -21,8 +21,10 @@ func TestMissedCounters(t *testing.T) {
 		"rx_missed_errors": true, "rx_queue_0_drops": true, "rx_no_buffer_count": true, "rx_out_of_buffer": true,
 		"rx_queue_0_xdp_drops": false, "tx_dropped": false, "rx_packets": false,
 	} {
-		if missed(name) != want {
-			t.Errorf("%s counts as missed: %v, want %v", name, !want, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if missed(name) != want {
+				t.Errorf("%s counts as missed: %v, want %v", name, !want, want)
+			}
+		})
 	}
 }

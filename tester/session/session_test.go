@@ -110,9 +110,11 @@ func TestImpossibleSchedulesAreRefused(t *testing.T) {
 		"id too large":   config(&wire{}, stream(tester.MaxStreams, 1)),
 		"without an end": {Engine: &wire{}, Directions: []session.Direction{{From: session.Port{Device: "a"}}}},
 	} {
-		if _, err := session.Run(context.Background(), c); fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
-			t.Errorf("%s: %v is no usage error with advice", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := session.Run(context.Background(), c); fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
+				t.Errorf("%s: %v is no usage error with advice", name, err)
+			}
+		})
 	}
 }
 

@@ -19,8 +19,10 @@ func TestWhatIsNoSpecificationFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{fifo: "it is a pipe", "/dev/zero": "it is a device", fifo + "x": "no such file"} {
-		if _, err := spec.Read(path); err == nil || !strings.Contains(err.Error(), want) || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
-			t.Errorf("%s: %v", path, err)
-		}
+		t.Run(path, func(t *testing.T) {
+			if _, err := spec.Read(path); err == nil || !strings.Contains(err.Error(), want) || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
+				t.Errorf("%s: %v", path, err)
+			}
+		})
 	}
 }

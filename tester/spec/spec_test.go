@@ -133,14 +133,16 @@ func TestRatesAndGaps(t *testing.T) {
 		"rate: 1 frame/s\nvlan: 3":   time.Second,
 		"rate: 1 frame/s\nsize: {mix: [{size: 64, weight: 1}]}": time.Second,
 	} {
-		s, err := spec.Parse("rates.yaml", []byte(stream(lines)))
-		if err != nil {
-			t.Errorf("%q: %v", lines, err)
-			continue
-		}
-		if got := s.Directions[0].Schedule.Streams[0].Gap; got != want {
-			t.Errorf("%q: a frame every %s, want %s", lines, got, want)
-		}
+		t.Run(lines, func(t *testing.T) {
+			s, err := spec.Parse("rates.yaml", []byte(stream(lines)))
+			if err != nil {
+				t.Errorf("%q: %v", lines, err)
+				return
+			}
+			if got := s.Directions[0].Schedule.Streams[0].Gap; got != want {
+				t.Errorf("%q: a frame every %s, want %s", lines, got, want)
+			}
+		})
 	}
 }
 
@@ -169,10 +171,12 @@ func TestMistakesAreNamedWithPlaceAndWayOut(t *testing.T) {
 		"too many":            {stream("rate: 1Mbit\ncount: 4097"), "1 to 4096 streams", ""},
 		"mask":                {stream("rate: 1Mbit\nmodifiers: [{action: random, offset: 40, mask: 0x0000ffff}]"), "outside the headers", ""},
 	} {
-		_, err := spec.Parse("m.yaml", []byte(c.text))
-		if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), c.want) || !strings.Contains(fault.Advice(err), c.try) {
-			t.Errorf("%s: status %d, error %v, advice %q; want %q and %q", name, fault.Of(err), err, fault.Advice(err), c.want, c.try)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := spec.Parse("m.yaml", []byte(c.text))
+			if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), c.want) || !strings.Contains(fault.Advice(err), c.try) {
+				t.Errorf("%s: status %d, error %v, advice %q; want %q and %q", name, fault.Of(err), err, fault.Advice(err), c.want, c.try)
+			}
+		})
 	}
 }
 
