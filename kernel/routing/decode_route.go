@@ -32,6 +32,8 @@ func (d *decoder) route(b []byte) bool {
 		switch kind {
 		case unix.RTA_DST:
 			to = address(value)
+		case unix.RTA_SRC:
+			r.From = netip.PrefixFrom(address(value), int(b[2]))
 		case unix.RTA_TABLE:
 			r.Table = number(value)
 		case unix.RTA_PRIORITY:

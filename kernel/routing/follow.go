@@ -40,8 +40,8 @@ func Follow(ns *netns.Namespace) (*Follower, error) {
 func (w *Follower) Close() { w.socket.close() }
 
 // Wait returns at the first event, after the given time, or when ctx ends; ready reports whether
-// events are available.
-func (w *Follower) Wait(ctx context.Context, limit time.Duration) (ready bool, err error) {
+// events are available, here or at one of the other sockets.
+func (w *Follower) Wait(ctx context.Context, limit time.Duration, others ...int) (ready bool, err error) {
 	const step = 100 * time.Millisecond // maximum delay of noticing the end of ctx
 	for end := time.Now().Add(limit); ; {
 		left := min(step, time.Until(end))
@@ -49,6 +49,9 @@ func (w *Follower) Wait(ctx context.Context, limit time.Duration) (ready bool, e
 			return false, ctx.Err()
 		}
 		fds := []unix.PollFd{{Fd: int32(w.socket.fd), Events: unix.POLLIN}}
+		for _, fd := range others {
+			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		}
 		n, err := unix.Poll(fds, int(left.Milliseconds())+1)
 		if n > 0 {
 			return true, nil

@@ -77,6 +77,7 @@ type Hop struct {
 type Route struct {
 	Table  uint32
 	To     netip.Prefix
+	From   netip.Prefix // sources of an IPv6 route; the zero value for all
 	Metric uint32
 	TOS    uint8
 	Type   uint8 // RTN_*

@@ -51,7 +51,7 @@ func (p *hostPlane) install(t *Treatment, planned *plan.Planner) (in table, note
 	if t.filters() {
 		return p.installFilters(t, planned)
 	}
-	programs, err := xdp.Install(p.ns, p.host.Pins, planned, Lease)
+	programs, err := xdp.Install(p.ns, p.host.Pins, planned, p.lease)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -68,7 +68,7 @@ func (p *hostPlane) installFilters(t *Treatment, planned *plan.Planner) (in tabl
 		return nil, nil, err
 	}
 	notes, err = fit(planned, counted, func() error {
-		filters, err := flower.Install(p.ns, p.host.Pins, planned, t.mode(), Lease)
+		filters, err := flower.Install(p.ns, p.host.Pins, planned, t.mode(), p.lease)
 		if err == nil {
 			in = filters
 		}

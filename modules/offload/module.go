@@ -3,6 +3,9 @@
 package offload
 
 import (
+	"cmp"
+	"time"
+
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/kernel/netns"
@@ -12,6 +15,8 @@ import (
 type Module struct {
 	// Namespace is the router's; nil is the calling thread's own. Tests have others.
 	Namespace *netns.Namespace
+	// Lease replaces [Lease] in tests; 0 keeps it.
+	Lease time.Duration
 }
 
 // Name is "offload".
@@ -35,7 +40,9 @@ func (Module) Mechanism(b module.Bound) string {
 }
 
 // Plane is the pinned data plane of a host.
-func (r Module) Plane(h module.Host) module.Plane { return &hostPlane{h, r.Namespace} }
+func (r Module) Plane(h module.Host) module.Plane {
+	return &hostPlane{h, r.Namespace, cmp.Or(r.Lease, Lease)}
+}
 
 // Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {

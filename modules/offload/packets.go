@@ -26,6 +26,11 @@ type Packet struct {
 	Wrong string
 }
 
+// like reports whether another packet shows the same difference.
+func (p Packet) like(other Packet) bool {
+	return p.To == other.To && p.By == other.By && p.Wrong == other.Wrong
+}
+
 func (p Packet) String() string {
 	return fmt.Sprintf("packet to %s by %s: %s\nframe %s", p.To, p.By, p.Wrong, p.Frame)
 }
@@ -71,7 +76,7 @@ func (o Verification) packets(l *look, v *Verdict) error {
 		if sent {
 			v.Sent++
 		}
-		if wrong.Wrong != "" && len(v.Wrong) < maxDifferences {
+		if wrong.Wrong != "" && len(v.Wrong) < maxDifferences && !slices.ContainsFunc(v.Wrong, wrong.like) {
 			v.Wrong = append(v.Wrong, wrong)
 		}
 	}
@@ -120,7 +125,11 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 	}
 	const xdpPass, xdpTX, xdpRedirect = 2, 3, 4
 	p = Packet{To: to, By: in.link.Name, Frame: hex.EncodeToString(frame)}
+	closed := l.fib.Enters(in.link, to.Is6())
 	ways := l.expect(to, l.fib.Ways(to))
+	if closed != "" {
+		ways = nil
+	}
 	var want []simulate.Way
 	for _, w := range ways {
 		if w.Link != in.link.Index { // the kernel gets the other case: see comes_by
@@ -134,6 +143,8 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 		p.Wrong = "the program leaves it to the kernel, which forwards it without further work"
 	case action != xdpTX && action != xdpRedirect:
 		p.Wrong = fmt.Sprintf("the program ends with %d", action)
+	case closed != "":
+		p.Wrong = "the program forwards it, although " + closed
 	case want == nil:
 		p.Wrong = "the program forwards it, but the kernel does not simply forward it"
 	default:

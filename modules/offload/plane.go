@@ -19,12 +19,13 @@ import (
 )
 
 // Lease is how long the fast path stays valid after a renewal.
-const Lease = 10 * time.Second
+const Lease = time.Second
 
 // hostPlane is the pinned data plane of a host.
 type hostPlane struct {
-	host module.Host
-	ns   *netns.Namespace
+	host  module.Host
+	ns    *netns.Namespace
+	lease time.Duration
 }
 
 // treatmentOf returns the offload treatment of a state; nil without one.
@@ -115,6 +116,7 @@ func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 		return nil, err
 	}
 	defer in.Close()
+	notes = append(notes, leftOut(t, planned)...)
 	if err := in.Samples().Record(planned.Chosen(), 0); err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	}
 	defer pinned.Close()
 	attached, err := pinned.Attached()
-	return len(attached) > 0 && len(attached) == pinned.Ports(), err
+	return len(attached) == pinned.Ports(), err
 }
 
 // Release ends the fast path.

@@ -47,6 +47,10 @@ var left = []string{
 	"Packets left to the kernel with a possibly unfinished checksum of a sender in another namespace.",
 }
 
+// reasonWords are the reasons in status, in the order of xdp.Reasons.
+var reasonWords = []string{"not IP, for another host, or outside the policy", "lease expired", "options, extension headers or errors in headers", "TTL expired",
+	"source address", "no offloaded route to the destination", "longer than the MTU", "same input and output link", "unfinished checksum"}
+
 // fields declares the values of the host.
 func fields() []module.Field[seen] {
 	all := []module.Field[seen]{
@@ -161,6 +165,11 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 	}
 	report.Note = append(report.Note, fmt.Sprintf("offload: %d of %d packets were forwarded by XDP at %d ports", s.counts.Forwarded.Packets, total, s.ports))
 	report.Note = append(report.Note, note...)
+	left, err := p.leftOutNow(t)
+	if err != nil {
+		return report, err
+	}
+	report.Note = append(report.Note, left...)
 	if why := reasons(s.counts); why != "" {
 		report.Note = append(report.Note, "offload: left to the kernel: "+why)
 	}
@@ -180,7 +189,7 @@ func reasons(c xdp.Counts) string {
 	var all []string
 	for _, i := range order {
 		if n := c.Left[i].Packets; n > 0 {
-			all = append(all, fmt.Sprintf("%s %d", xdp.Reasons[i], n))
+			all = append(all, fmt.Sprintf("%s %d", reasonWords[i], n))
 		}
 	}
 	return strings.Join(all, ", ")

@@ -48,6 +48,11 @@ func (p *hostPlane) reportFilters(t *Treatment) (report module.Report, err error
 		return report, err
 	}
 	report.Note = append(report.Note, note...)
+	left, err := p.leftOutNow(t)
+	if err != nil {
+		return report, err
+	}
+	report.Note = append(report.Note, left...)
 	report.Host = module.ValuesOf(fields(), s)
 	report.Note = append([]string{fmt.Sprintf("offload: %d packets were forwarded by %s, %d rules at %d ports, %d of them in the NIC", s.counts.Forwarded.Packets,
 		mechanisms[t.Backend], s.rules.all, s.ports, s.rules.hardware)}, report.Note...)

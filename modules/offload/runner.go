@@ -19,13 +19,14 @@ import (
 
 // Periods of a follower.
 const (
-	renewEvery   = time.Second
+	renewEvery   = 250 * time.Millisecond // a quarter of the lease
+	lookEvery    = time.Second            // for packet filters without events
 	confirmEvery = 15 * time.Second
 )
 
 // WithoutDaemon returns the warning shown when a policy is applied without a running daemon.
 func (p *hostPlane) WithoutDaemon() string {
-	return "offload: nobody follows the kernel's routing, so that all packets are the kernel's again " + Lease.String() + " after this, but for rules in a NIC, which stay as they are: start 'weir daemon'"
+	return "offload: nobody follows the kernel's routing, so that all packets are the kernel's again " + p.lease.String() + " after this, but for rules in a NIC, which stay as they are: start 'weir daemon'"
 }
 
 // Run follows the kernel's routing until ctx ends or another process replaces the table.
@@ -63,6 +64,7 @@ type keeper struct {
 	planner            *plan.Planner
 	table              table
 	renewed, confirmed time.Time
+	looked             time.Time
 	chooser            chooser
 }
 
@@ -106,12 +108,23 @@ func (k *keeper) step(ctx context.Context) error {
 		return err
 	}
 	if changes.Anew {
-		if err := k.follower.Again(); err != nil {
-			return err
-		}
-		return k.begin()
+		return k.again(ctx)
 	}
 	return k.tend()
+}
+
+// again reads the complete state and replaces the table. A device may disappear in between.
+func (k *keeper) again(ctx context.Context) (err error) {
+	const attempts = 5
+	for range attempts {
+		if err = k.follower.Again(); err == nil {
+			err = k.begin()
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // update applies changes one by one.
@@ -161,10 +174,16 @@ func (k *keeper) tend() error {
 		if !k.table.InForce() {
 			return errReplaced
 		}
-		if err := k.table.Renew(Lease); err != nil {
+		if err := k.table.Renew(k.plane.lease); err != nil {
 			return err
 		}
 		k.renewed = now
+	}
+	if now.Sub(k.looked) >= lookEvery {
+		k.looked = now
+		if err := k.look(); err != nil {
+			return err
+		}
 	}
 	if err := k.choose(now); err != nil {
 		return err
@@ -174,4 +193,16 @@ func (k *keeper) tend() error {
 		return k.follower.Confirm(k.planner.Stale())
 	}
 	return nil
+}
+
+// look reads packet filters, some of which have no events. A change replaces the table.
+func (k *keeper) look() error {
+	changed, err := k.follower.Refilter()
+	if err != nil || !changed {
+		return err
+	}
+	if err := k.table.Renew(0); err != nil {
+		return err
+	}
+	return k.begin()
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/fault"
 	"weir/modules/offload/live"
 	"weir/modules/offload/plan"
 	"weir/modules/offload/simulate"
@@ -35,6 +36,7 @@ type Summary struct {
 	Checked     int            `json:"checked,omitempty"`
 	Differences []string       `json:"differences,omitempty"`
 	Rules       []Rule         `json:"rules,omitempty"`
+	Notes       []string       `json:"notes,omitempty"` // packets that filters keep with the kernel
 }
 
 // Choice is the result of the selection for a budget.
@@ -56,6 +58,10 @@ type Rule struct {
 // Summarize makes a plan for a router. counted are packets by destination, for a budget; nil for
 // none.
 func Summarize(t *Treatment, s *state.State, counted map[netip.Addr]uint64, rules, prove bool) (Summary, error) {
+	missing := plan.Missing(s, t.Policy())
+	if !slices.ContainsFunc(t.From, func(name string) bool { return !slices.Contains(missing, name) }) {
+		return Summary{}, fault.New(fault.Usage, "name an existing device in from, as listed by ip link", "offload: there is no device %s", missing[0])
+	}
 	p, err := planner(t, s)
 	if err != nil {
 		return Summary{}, err
@@ -64,7 +70,7 @@ func Summarize(t *Treatment, s *state.State, counted map[netip.Addr]uint64, rule
 		p.Choose(t.Budget, traffic(p, counted))
 	}
 	tally := p.Tally()
-	out := Summary{Format: "weir-offload-plan/1", Routes: tally.Routes, Offloaded: tally.Offloaded, Left: map[string]int{}}
+	out := Summary{Format: "weir-offload-plan/1", Routes: tally.Routes, Offloaded: tally.Offloaded, Left: map[string]int{}, Notes: leftOut(t, p)}
 	for why, n := range tally.Left {
 		out.Left[string(why)] = n
 	}
@@ -152,6 +158,9 @@ func (out Summary) Words() string {
 	if out.Checked > 0 {
 		text += fmt.Sprintf("\nAt %d boundary addresses %d differences from the kernel's routing were found.", out.Checked, len(out.Differences))
 	}
+	for _, n := range out.Notes {
+		text += "\n" + n
+	}
 	for _, d := range out.Differences {
 		text += "\n" + d
 	}
@@ -168,11 +177,12 @@ type Document struct {
 	Packets     int      `json:"packets"`
 	Sent        int      `json:"sent"`
 	Differences []string `json:"differences"`
+	Notes       []string `json:"notes,omitempty"` // packets that filters keep with the kernel
 }
 
 // Document is the verdict as weir offload verify prints it.
 func (v Verdict) Document() Document {
-	d := Document{Format: "weir-offload-verify/1", Holds: v.Holds(), Expired: v.Expired, Addresses: v.Addresses, Forwarded: v.Forwarded, Packets: v.Packets, Sent: v.Sent, Differences: []string{}}
+	d := Document{Format: "weir-offload-verify/1", Holds: v.Holds(), Expired: v.Expired, Addresses: v.Addresses, Forwarded: v.Forwarded, Packets: v.Packets, Sent: v.Sent, Differences: []string{}, Notes: v.Left}
 	for _, one := range v.Differences {
 		d.Differences = append(d.Differences, one.String())
 	}

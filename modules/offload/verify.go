@@ -26,6 +26,7 @@ type Verdict struct {
 	Sent        int // test runs that forwarded the packet
 	Differences []simulate.Difference
 	Wrong       []Packet // test runs with another result than the kernel's
+	Left        []string // packets that filters keep with the kernel
 	// Expired reports that the lease has ended: the kernel forwards all packets, and nothing else
 	// was verified.
 	Expired bool
@@ -81,12 +82,18 @@ func (o Verification) Run() (v Verdict, err error) {
 			if first {
 				v.Addresses, v.Forwarded = v.Addresses+looked, v.Forwarded+forwarded
 			}
-			v.Differences = append(v.Differences, found...)
 			for _, d := range found {
 				again = append(again, d.Address)
+				if !slices.ContainsFunc(v.Differences, d.Like) {
+					v.Differences = append(v.Differences, d)
+				}
 			}
 		}
 		first = false
+		if v.Left, err = o.left(look.state); err != nil {
+			look.close()
+			return v, err
+		}
 		v.Packets, v.Sent, v.Wrong = 0, 0, nil
 		err = o.packets(look, &v)
 		look.close()
@@ -95,6 +102,17 @@ func (o Verification) Run() (v Verdict, err error) {
 		}
 	}
 	return v, nil
+}
+
+// left describes the packets that the policy leaves to the kernel because of filters.
+func (o Verification) left(s *state.State) ([]string, error) {
+	links := *s
+	links.Tables, links.Neighbors = nil, nil
+	planned, err := plan.New(o.Treatment.Policy(), &links)
+	if err != nil {
+		return nil, err
+	}
+	return leftOut(o.Treatment, planned), nil
 }
 
 // look is the router's state at one moment.
@@ -164,7 +182,7 @@ func (o Verification) filters(l *look) error {
 	if err != nil {
 		return err
 	}
-	l.expired = leased && lease < 0
+	l.expired = leased && lease < 0 && o.Treatment.Backend != byHardware // a NIC does not check it
 	longest := 0
 	for _, name := range o.Treatment.From {
 		link, _ := l.state.Find(name)
@@ -180,7 +198,7 @@ func (o Verification) filters(l *look) error {
 			},
 			expect: func(a netip.Addr, ways []simulate.Way) []simulate.Way {
 				ways = l.expect(a, ways)
-				if len(ways) != 1 || ways[0].MTU < longest {
+				if !l.enters(o.Treatment, port.Index, a.Is6()) || len(ways) != 1 || ways[0].MTU < longest {
 					return nil
 				}
 				return []simulate.Way{{Link: ways[0].Link, Src: ways[0].Src, Dst: ways[0].Dst}}
@@ -188,6 +206,18 @@ func (o Verification) filters(l *look) error {
 		})
 	}
 	return nil
+}
+
+// enters reports whether the rules of a port get packets of a family from any link.
+func (l *look) enters(t *Treatment, port int, ipv6 bool) bool {
+	return slices.ContainsFunc(t.From, func(name string) bool {
+		link, known := l.state.Find(name)
+		at := link.Index
+		if link.Kind == "vlan" {
+			at = link.Parent
+		}
+		return known && at == port && l.fib.Enters(link, ipv6) == ""
+	})
 }
 
 // scope converts a policy to the simulator's form.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -272,7 +273,7 @@ func offloadVerdict(a *cli.App, v offload.Verdict) error {
 		if err := a.Table(table); err != nil {
 			return err
 		}
-		for _, line := range v.Document().Differences {
+		for _, line := range slices.Concat(v.Document().Differences, v.Left) {
 			fmt.Fprintln(a.Stdout, line)
 		}
 	}

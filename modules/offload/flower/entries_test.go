@@ -50,7 +50,7 @@ func TestPartsAreChangedAlone(t *testing.T) {
 		change := func() netip.Prefix {
 			to := nested(r)
 			if _, there := s.Tables[state.MainTable][to]; there && r.IntN(2) == 0 {
-				s.Drop(state.MainTable, to, 0, 0)
+				s.Drop(state.MainTable, to, state.Route{})
 			} else {
 				s.Put(state.MainTable, to, state.Route{Type: state.Unicast, Group: group(to.Addr().Is6())})
 			}

@@ -5,9 +5,11 @@ package live
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"weir/kernel/netns"
+	"weir/kernel/packetfilter"
 	"weir/kernel/routing"
 	"weir/modules/offload/state"
 )
@@ -17,6 +19,7 @@ type Follower struct {
 	State  *state.State
 	ns     *netns.Namespace
 	events *routing.Follower
+	watch  *packetfilter.Watch
 }
 
 // Changes holds the differences.
@@ -35,16 +38,24 @@ func Follow(ns *netns.Namespace) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{ns: ns, events: events}
-	if err := f.Again(); err != nil {
+	watch, err := packetfilter.Follow(ns)
+	if err != nil {
 		events.Close()
+		return nil, err
+	}
+	f := &Follower{ns: ns, events: events, watch: watch}
+	if err := f.Again(); err != nil {
+		f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
 // Close ends the subscription.
-func (f *Follower) Close() { f.events.Close() }
+func (f *Follower) Close() {
+	f.events.Close()
+	f.watch.Close()
+}
 
 // Again reads the complete state.
 func (f *Follower) Again() (err error) {
@@ -58,11 +69,32 @@ const batch = 10_000
 // Next waits at most a given time for changes and applies them to the state.
 func (f *Follower) Next(ctx context.Context, most time.Duration) (c Changes, err error) {
 	c = Changes{Routes: map[netip.Prefix]bool{}, Neighbors: map[state.Where]bool{}}
-	ready, err := f.events.Wait(ctx, most)
+	ready, err := f.events.Wait(ctx, most, f.watch.Descriptors()...)
 	if err != nil || !ready {
 		return c, err
 	}
+	filtered, err := f.watch.Changed()
+	if err != nil {
+		return c, err
+	}
+	if filtered {
+		if c.Anew, err = f.Refilter(); err != nil {
+			return c, err
+		}
+		c.Doubt = c.Anew
+	}
 	return c, f.events.Drain(batch, func(e *routing.Event) { f.take(e, &c) })
+}
+
+// Refilter reads the packet filters, and reports whether they have changed. Some of them have no
+// events.
+func (f *Follower) Refilter() (changed bool, err error) {
+	now, err := Filters(f.ns, f.State)
+	if err != nil || slices.Equal(now, f.State.Filters) {
+		return false, err
+	}
+	f.State.Filters = now
+	return true, nil
 }
 
 func (f *Follower) take(e *routing.Event, c *Changes) {

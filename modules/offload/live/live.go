@@ -12,15 +12,23 @@ import (
 	"strconv"
 
 	"weir/kernel/netns"
+	"weir/kernel/packetfilter"
 	"weir/kernel/routing"
 	"weir/kernel/sysctl"
 	"weir/modules/offload/state"
 )
 
 // Read returns the state of ns; nil is the calling thread's namespace.
-func Read(ns *netns.Namespace) (*state.State, error) {
+func Read(ns *netns.Namespace) (*state.State, error) { return read(ns, routing.Everything) }
+
+// ReadLinks returns the state of ns without routes and neighbours.
+func ReadLinks(ns *netns.Namespace) (*state.State, error) {
+	return read(ns, routing.Links|routing.Addresses)
+}
+
+func read(ns *netns.Namespace, kinds int) (*state.State, error) {
 	s := state.New()
-	err := routing.Dump(ns, routing.Everything, func(e *routing.Event) {
+	err := routing.Dump(ns, kinds, func(e *routing.Event) {
 		if e.Kind == routing.Restart {
 			s = state.New()
 			return
@@ -31,8 +39,31 @@ func Read(ns *netns.Namespace) (*state.State, error) {
 		return nil, err
 	}
 	s.SortRules()
-	s.Host, err = host(ns)
+	if s.Host, err = host(ns); err != nil {
+		return nil, err
+	}
+	s.Filters, err = Filters(ns, s)
 	return s, err
+}
+
+// Filters reads the packet filters of ns. s has the links.
+func Filters(ns *netns.Namespace, s *state.State) (all []state.Filter, err error) {
+	found, err := packetfilter.Read(ns)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		filter := state.Filter{Name: f.Name, IPv4: f.IPv4, IPv6: f.IPv6, Egress: f.Egress, To: f.To}
+		if f.Device != "" {
+			l, known := s.Find(f.Device)
+			if !known {
+				continue // removed since
+			}
+			filter.Link = l.Index
+		}
+		all = append(all, filter)
+	}
+	return all, nil
 }
 
 // host reads the settings of the namespace.
@@ -112,7 +143,8 @@ func putRoute(s *state.State, e *routing.Event) {
 	}
 	var few [8]state.Hop
 	hops := hopsOf(r.Hops, few[:0])
-	old, there := s.Get(r.Table, r.To, r.Metric, r.TOS)
+	route := state.Route{Type: r.Type, TOS: r.TOS, Metric: r.Metric, MTU: int(r.MTU), From: r.From}
+	old, there := s.Get(r.Table, r.To, route)
 	several := false
 	if r.To.Addr().Is6() && there {
 		several = !e.Gone && !e.Replace && len(hops) == 1 && !slices.Contains(s.Hops(old.Group), hops[0])
@@ -120,13 +152,14 @@ func putRoute(s *state.State, e *routing.Event) {
 		several = (several || old.Several && !e.Replace) && len(hops) > 1
 	}
 	if e.Gone && (r.To.Addr().Is4() || len(hops) == 0) {
-		s.Drop(r.Table, r.To, r.Metric, r.TOS)
+		s.Drop(r.Table, r.To, route)
 		return
 	}
 	if e.Gone && !there {
 		return
 	}
-	s.Put(r.Table, r.To, state.Route{Type: r.Type, TOS: r.TOS, Metric: r.Metric, MTU: int(r.MTU), Group: s.GroupOf(hops), Several: several})
+	route.Group, route.Several = s.GroupOf(hops), several
+	s.Put(r.Table, r.To, route)
 }
 
 // siblings returns the hops of an IPv6 route after an event: the kernel reports those of one prefix

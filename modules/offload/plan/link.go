@@ -93,14 +93,14 @@ func inputs(s *state.State, p Policy) (all []Input, err error) {
 	for _, name := range p.From {
 		l, known := s.Find(name)
 		if !known {
-			return nil, fmt.Errorf("there is no device %s", name)
+			continue // see Missing
 		}
 		device, vlan, err := port(s, l)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Input{Link: l.Index, Name: l.Name, Port: device.Index, VLAN: vlan, MAC: l.MAC, IPv4: p.IPv4 && l.Forward4 && l.Up,
-			IPv6: p.IPv6 && s.Host.Forward6 && l.Up, Filter: max(s.Host.RPFilter, l.RPFilter), Unfinished: virtual(s, device)})
+		all = append(all, Input{Link: l.Index, Name: l.Name, Port: device.Index, VLAN: vlan, MAC: l.MAC, IPv4: p.IPv4 && l.Forward4 && l.Up && !filteredInput(s, l.Index, false),
+			IPv6: p.IPv6 && s.Host.Forward6 && l.Up && !filteredInput(s, l.Index, true), Filter: max(s.Host.RPFilter, l.RPFilter), Unfinished: virtual(s, device)})
 	}
 	if anycast(s) {
 		for i := range all {
@@ -113,6 +113,16 @@ func inputs(s *state.State, p Policy) (all []Input, err error) {
 	return all, nil
 }
 
+// Missing returns the links of a policy that do not exist. Their packets belong to the CPU.
+func Missing(s *state.State, p Policy) (all []string) {
+	for _, name := range slices.Concat(p.From, p.To) {
+		if _, known := s.Find(name); !known && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // outputs returns the links of the policy's To, or From.
 func outputs(s *state.State, p Policy) (map[int]bool, error) {
 	names := p.To
@@ -123,7 +133,7 @@ func outputs(s *state.State, p Policy) (map[int]bool, error) {
 	for _, name := range names {
 		l, known := s.Find(name)
 		if !known {
-			return nil, fmt.Errorf("there is no device %s", name)
+			continue
 		}
 		if _, _, err := port(s, l); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ package plan
 
 import (
 	"net/netip"
+	"slices"
 
 	"weir/modules/offload/state"
 )
@@ -25,6 +26,9 @@ const (
 	WhyMultipath  Why = "multipath route, by the policy"
 	WhySeveral    Why = "several routes of one prefix and metric"
 	WhyMany       Why = "more than 16 next hops"
+	WhySource     Why = "source-specific routes of its prefix"
+	WhyFilter     Why = "packet filter, IPsec policy or tc filter, listed below"
+	WhyForwarding Why = "forwarding is off"
 	WhyFamily     Why = "next hop of the other family"
 )
 
@@ -53,6 +57,8 @@ func judge(s *state.State, to netip.Prefix, e state.Entry) kind {
 		k = kind{why: WhyLocal}
 	case byTOS(e):
 		k = kind{why: WhyTOS}
+	case bySource(e):
+		k = kind{why: WhySource}
 	case len(hops) == 0:
 		k = kind{why: WhyNoHop}
 	case len(hops) == 1 && !hops[0].Via.IsValid():
@@ -74,6 +80,11 @@ func byTOS(e state.Entry) bool {
 		}
 	}
 	return false
+}
+
+// bySource reports whether the source matters: the kernel looks at shorter prefixes for others.
+func bySource(e state.Entry) bool {
+	return e.Best.From.IsValid() || slices.ContainsFunc(e.More, func(r state.Route) bool { return r.From.IsValid() })
 }
 
 // resolve computes the treatment of packets of a kind.
@@ -108,6 +119,8 @@ func (p *Planner) hop(h state.Hop, k kind) (Hop, Why) {
 		return Hop{}, WhyDead
 	case !p.outputs[h.Link]:
 		return Hop{}, WhyOutput
+	case p.filteredOutput(h.Link, k.ipv6):
+		return Hop{}, WhyFilter
 	case !h.Via.IsValid():
 		return Hop{}, WhyOnLink
 	}

@@ -34,6 +34,7 @@ type hostHop struct {
 
 // New returns a planner. The error is the reason why nothing can be offloaded.
 func New(p Policy, s *state.State) (*Planner, error) {
+	p.Except = slices.Concat(p.Except, filtered(s))
 	n := &Planner{policy: p, state: s, kinds: []kind{{why: WhyLocal}}, number: map[kind]Decision{}, hosts: map[netip.Addr][]hostHop{},
 		users: map[state.Where][]Decision{}}
 	var err error
@@ -147,6 +148,9 @@ func (p *Planner) forget(at state.Where) {
 	delete(p.hosts, at.At)
 	p.tries[index(at.At.Is6())].change(netip.PrefixFrom(at.At, at.At.BitLen()), func(n *node) { n.host = false })
 }
+
+// State returns the planner's state, which must not be changed.
+func (p *Planner) State() *state.State { return p.state }
 
 // Inputs returns the links with offloaded packets.
 func (p *Planner) Inputs() []Input { return p.inputs }

@@ -2,7 +2,10 @@
 
 package plan
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Tally counts the routes of the kernel's tables by treatment.
 type Tally struct {
@@ -28,11 +31,16 @@ func (p *Planner) Tally() Tally {
 				}
 				t.Routes++
 				next := p.resolve(judge(p.state, to, e))
+				closed := p.closed(family == 1)
 				switch {
+				case closed != WhyNot && next.Why == WhyNot:
+					t.Left[closed]++
 				case next.Why != WhyNot:
 					t.Left[next.Why]++
 				case p.at(to) == CPU && p.couldBe(to) != CPU:
 					t.Left[WhyBudget]++
+				case p.at(to) == CPU && slices.ContainsFunc(filtered(p.state), func(f netip.Prefix) bool { return f.Overlaps(to) && f.Bits() <= to.Bits() }):
+					t.Left[WhyFilter]++
 				case p.at(to) == CPU:
 					t.Left[WhyHidden]++
 				default:

@@ -40,7 +40,7 @@ func TestChangesLeadToThePlanOfABeginner(t *testing.T) {
 				}
 			case 2:
 				if to, route, ok := pick(r, s, table); ok {
-					s.Drop(table, to, route.Metric, route.TOS)
+					s.Drop(table, to, route)
 					p.Route(to)
 				}
 			default:

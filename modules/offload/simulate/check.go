@@ -19,6 +19,9 @@ type Difference struct {
 	Fast    []Way // nil for the CPU
 }
 
+// Like reports whether another difference is the same.
+func (d Difference) Like(other Difference) bool { return d.String() == other.String() }
+
 // Harmful reports whether packets go astray. Packets left to the CPU are only slower.
 func (d Difference) Harmful() bool { return d.Fast != nil }
 
@@ -63,7 +66,11 @@ func (f *FIB) Check(addresses iter.Seq[netip.Addr], fast Fast, expect Expect, pa
 		if slices.Equal(kernel, ways) || partly && ways == nil {
 			continue
 		}
-		if found = append(found, Difference{a, f.Fate(a), kernel, ways}); len(found) >= most {
+		d := Difference{a, f.Fate(a), kernel, ways}
+		if slices.ContainsFunc(found, d.Like) {
+			continue
+		}
+		if found = append(found, d); len(found) >= most {
 			break
 		}
 	}

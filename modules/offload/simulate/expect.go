@@ -22,6 +22,9 @@ func (f *FIB) Expect(s Scope) Expect {
 		if ways == nil || special(a) || a.Is4() && !s.IPv4 || a.Is6() && !s.IPv6 {
 			return nil
 		}
+		if f.filtered(a, ways) {
+			return nil
+		}
 		for _, p := range s.Except {
 			if p.Contains(a) {
 				return nil

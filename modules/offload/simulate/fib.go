@@ -94,6 +94,11 @@ func (f *FIB) table(number uint32, a netip.Addr) (Fate, bool) {
 		if e.Best.Several || e.Best.TOS != 0 || slices.ContainsFunc(e.More, func(r state.Route) bool { return r.TOS != 0 }) {
 			fate.Uncertain = "several routes of " + to.String()
 		}
+		for _, r := range append([]state.Route{e.Best}, e.More...) {
+			if r.From.IsValid() {
+				fate.Uncertain = "routes by source of " + to.String()
+			}
+		}
 		if e.Best.Type == state.Throw {
 			fate.Uncertain = "throw route " + to.String()
 		}

@@ -85,6 +85,8 @@ func (p *parser) line(text string) error {
 		p.neighbor()
 	case "rule":
 		p.rule()
+	case "filter":
+		p.filter()
 	case "group":
 		p.group()
 	case "table":
@@ -226,6 +228,15 @@ func (p *parser) rule() {
 	p.Rules = append(p.Rules, r)
 }
 
+func (p *parser) filter() {
+	var f Filter
+	p.each(map[string]func(){
+		"ipv4": func() { f.IPv4 = p.bool() }, "ipv6": func() { f.IPv6 = p.bool() }, "name": func() { f.Name = p.name() },
+		"link": func() { f.Link = p.int() }, "egress": func() { f.Egress = p.bool() }, "to": func() { f.To = p.prefix().Masked() },
+	})
+	p.Filters = append(p.Filters, f)
+}
+
 func (p *parser) group() {
 	number := p.int()
 	var hops []Hop
@@ -269,6 +280,8 @@ func (p *parser) route() {
 			r.TOS = uint8(p.int())
 		case "mtu":
 			r.MTU = p.int()
+		case "from":
+			r.From = p.prefix().Masked()
 		case "several":
 			r.Several = p.bool()
 		default:

@@ -105,6 +105,7 @@ type Route struct {
 	Metric uint32
 	MTU    int
 	Group  Group
+	From   netip.Prefix // of an IPv6 route for some sources; the zero value for all
 	// Several reports separate routes with one metric, not a multipath route (IPv6). The kernel
 	// uses one of them, and may change it.
 	Several bool
@@ -136,6 +137,16 @@ type Rule struct {
 // Lookup is the rule action that looks the destination up in a table.
 const Lookup uint8 = 1
 
+// Filter may decide about forwarded packets beside the routing: a firewall's chain, an IPsec
+// policy, a tc filter.
+type Filter struct {
+	Name       string // for people
+	IPv4, IPv6 bool
+	Link       int          // 0 for all; else the input link, or the output link with Egress
+	Egress     bool         // it sees packets that leave by Link
+	To         netip.Prefix // destinations; the zero value for all
+}
+
 // State is the forwarding state of a router.
 type State struct {
 	Host      Host
@@ -144,6 +155,7 @@ type State struct {
 	Neighbors map[Where]Neighbor
 	Tables    map[uint32]Table
 	Rules     []Rule // in the kernel's order within each family
+	Filters   []Filter
 
 	groups [][]Hop
 	number map[string]Group
@@ -202,7 +214,7 @@ func (s *State) Hops(g Group) []Hop {
 // Groups returns one more than the largest group number.
 func (s *State) Groups() int { return len(s.groups) }
 
-// Put adds a route, or replaces the route of the same prefix, metric and TOS.
+// Put adds a route, or replaces the route of the same prefix, metric, TOS and source.
 func (s *State) Put(table uint32, to netip.Prefix, r Route) {
 	t := s.Tables[table]
 	if t == nil {
@@ -227,8 +239,13 @@ func (s *State) Put(table uint32, to netip.Prefix, r Route) {
 	t[to] = e
 }
 
-// compare is the kernel's order: routes with a type of service first, then the metric.
+// compare is the kernel's order: routes with a source or a type of service first, then the metric.
 func (r Route) compare(other Route) int {
+	if r.From.IsValid() || other.From.IsValid() {
+		if length := length(other.From) - length(r.From); length != 0 {
+			return length
+		}
+	}
 	if r.TOS != other.TOS {
 		return int(other.TOS) - int(r.TOS)
 	}
@@ -241,30 +258,39 @@ func (r Route) compare(other Route) int {
 	return 0
 }
 
-func (r Route) same(other Route) bool { return r.Metric == other.Metric && r.TOS == other.TOS }
+func length(p netip.Prefix) int {
+	if !p.IsValid() {
+		return 0
+	}
+	return p.Bits()
+}
 
-// Get returns the route of a prefix with a metric and type of service.
-func (s *State) Get(table uint32, to netip.Prefix, metric uint32, tos uint8) (Route, bool) {
+func (r Route) same(other Route) bool {
+	return r.Metric == other.Metric && r.TOS == other.TOS && r.From == other.From
+}
+
+// Get returns the route of a prefix with the metric, type of service and source of another one.
+func (s *State) Get(table uint32, to netip.Prefix, like Route) (Route, bool) {
 	e, there := s.Tables[table][to]
 	if !there {
 		return Route{}, false
 	}
 	for _, r := range append([]Route{e.Best}, e.More...) {
-		if r.Metric == metric && r.TOS == tos {
+		if r.same(like) {
 			return r, true
 		}
 	}
 	return Route{}, false
 }
 
-// Drop removes the route of a prefix with a metric and type of service.
-func (s *State) Drop(table uint32, to netip.Prefix, metric uint32, tos uint8) {
+// Drop removes the route of a prefix with the metric, type of service and source of another one.
+func (s *State) Drop(table uint32, to netip.Prefix, like Route) {
 	t := s.Tables[table]
 	e, there := t[to]
 	if !there {
 		return
 	}
-	all := slices.DeleteFunc(append([]Route{e.Best}, e.More...), func(r Route) bool { return r.Metric == metric && r.TOS == tos })
+	all := slices.DeleteFunc(append([]Route{e.Best}, e.More...), like.same)
 	switch len(all) {
 	case 0:
 		delete(t, to)

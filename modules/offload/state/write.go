@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Header is the first line of a state file.
@@ -40,6 +41,9 @@ func (s *State) Write(to io.Writer) error {
 	for _, r := range s.Rules {
 		writeRule(w, r)
 	}
+	for _, f := range s.Filters {
+		writeFilter(w, f)
+	}
 	for g := 1; g < len(s.groups); g++ {
 		writeGroup(w, g, s.groups[g])
 	}
@@ -53,7 +57,7 @@ func (s *State) Write(to io.Writer) error {
 }
 
 // quote makes a name one word.
-func quote(name string) string { return strconv.Quote(name) }
+func quote(name string) string { return strings.ReplaceAll(strconv.Quote(name), " ", `\x20`) }
 
 func writeLink(w *bufio.Writer, l Link) {
 	fmt.Fprintf(w, "link %d name %s mac %s mtu %d mtu6 %d up %t lower %t ethernet %t loopback %t forward4 %t rp_filter %d",
@@ -91,6 +95,17 @@ func writeRule(w *bufio.Writer, r Rule) {
 	}
 	if r.Inverted {
 		fmt.Fprint(w, " inverted true")
+	}
+	fmt.Fprintln(w)
+}
+
+func writeFilter(w *bufio.Writer, f Filter) {
+	fmt.Fprintf(w, "filter ipv4 %t ipv6 %t name %s", f.IPv4, f.IPv6, quote(f.Name))
+	if f.Link != 0 {
+		fmt.Fprintf(w, " link %d egress %t", f.Link, f.Egress)
+	}
+	if f.To.IsValid() {
+		fmt.Fprintf(w, " to %s", f.To)
 	}
 	fmt.Fprintln(w)
 }
@@ -136,6 +151,9 @@ func writeTable(w *bufio.Writer, number uint32, t Table) {
 			line = appendUnless(line, " metric ", int(r.Metric), 0)
 			line = appendUnless(line, " tos ", int(r.TOS), 0)
 			line = appendUnless(line, " mtu ", r.MTU, 0)
+			if r.From.IsValid() {
+				line = r.From.AppendTo(append(line, " from "...))
+			}
 			if r.Several {
 				line = append(line, " several true"...)
 			}

@@ -52,9 +52,10 @@ func Open(folder string) (p *Pinned, err error) {
 	}
 	table := folders[len(folders)-1]
 	p = &Pinned{maps: map[string]*ebpf.Map{}, share: map[string]shared{}, pins: folder, ports: map[uint16]int{}}
+	opened := p
 	defer func() {
 		if err != nil {
-			p.Close()
+			opened.Close()
 		}
 	}()
 	for _, name := range []string{"blocks", "inputs", "nexts", "hops", "lease", "forwarded", "left", "ports"} {

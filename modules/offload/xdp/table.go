@@ -48,9 +48,10 @@ func New(ns *netns.Namespace, p *plan.Planner) (t *Table, err error) {
 		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	t = &Table{ns: ns, planner: p, memory: map[string]shared{}, ports: map[int]uint16{}, programs: map[int]*ebpf.Program{}, pending: map[plan.Decision]bool{}}
+	made := t
 	defer func() {
 		if err != nil {
-			t.Close()
+			made.Close()
 		}
 	}()
 	own := newTree()

@@ -68,7 +68,7 @@ func TestTheTreeFollowsThePlanner(t *testing.T) {
 				for to = range s.Tables[state.MainTable] {
 					break
 				}
-				s.Drop(state.MainTable, to, 0, 0)
+				s.Drop(state.MainTable, to, state.Route{})
 			} else {
 				s.Put(state.MainTable, to, state.Route{Type: state.Unicast, Group: s.GroupOf([]state.Hop{hop(r.IntN(4))})})
 			}
