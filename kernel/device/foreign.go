@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/kernel/netns"
+	"weir/kernel/rtnl"
 	"weir/kernel/tc"
 )
 
@@ -29,6 +30,10 @@ func IngressFilters(ns *netns.Namespace, devices []string, pins string) (map[str
 	if err != nil {
 		return nil, err
 	}
+	names, err := kernelNames(ns)
+	if err != nil {
+		return nil, err
+	}
 	for _, dev := range devices {
 		found, err := ingressFilters(ns, dev, pins)
 		if errors.Is(err, ErrGone) {
@@ -37,11 +42,28 @@ func IngressFilters(ns *netns.Namespace, devices []string, pins string) (map[str
 		if err != nil {
 			return nil, fmt.Errorf("read filters at the ingress of %s: %w", dev, err)
 		}
+		if name := names(dev); name != dev {
+			found = append(found, all[name]...)
+		}
 		if found = append(found, all[dev]...); len(found) > 0 {
 			all[dev] = found
 		}
 	}
 	return all, nil
+}
+
+// kernelNames returns a function for the kernel's name of a device with an alternative name.
+func kernelNames(ns *netns.Namespace) (func(string) string, error) {
+	links, err := rtnl.Open(ns)
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	devices, err := links.Devices()
+	return func(name string) string {
+		d, _ := rtnl.Named(devices, name)
+		return d.Name
+	}, err
 }
 
 func ingressFilters(ns *netns.Namespace, dev, pins string) (all []string, err error) {

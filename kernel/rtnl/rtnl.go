@@ -34,6 +34,7 @@ type Device struct {
 	MAC     net.HardwareAddr // empty for devices without a link layer
 	MTU     int              // bytes of the network-layer packet
 	Master  int              // index of its bridge, bond or VRF; 0 for none
+	Below   int              // index of the device that a VLAN, macvlan or tunnel sends through; 0 for none
 	Up      bool             // administratively up
 	Running bool             // up, and with a carrier
 	XDP     uint32           // id of the XDP program attached; 0 for none
@@ -145,9 +146,13 @@ func describe(link netlink.Link) Device {
 	attrs := link.Attrs()
 	device := Device{
 		Name: attrs.Name, Other: attrs.AltNames, Kind: link.Type(), Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU, Master: attrs.MasterIndex,
+		Below:   attrs.ParentIndex,
 		Up:      attrs.RawFlags&unix.IFF_UP != 0,
 		Running: attrs.RawFlags&unix.IFF_RUNNING != 0,
 		Queues:  attrs.NumRxQueues,
+	}
+	if device.Kind == "veth" { // its link is the peer
+		device.Below = 0
 	}
 	if attrs.EncapType == "ether" || attrs.EncapType == "loopback" {
 		device.Header = 14

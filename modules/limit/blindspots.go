@@ -26,7 +26,7 @@ const (
 // surroundings are the facts of this host on which blind spots depend. The zero value has none.
 type surroundings struct {
 	forwards bool                      // the thread's network namespace routes or bridges packets
-	masters  func(dev string) []string // bridges and bonds above a device
+	above    func(dev string) []string // VLANs, macvlans, tunnels, bridges and bonds above a device
 }
 
 // here reads the facts of this host once, when the first scope needs them.
@@ -43,19 +43,25 @@ func readSurroundings() (s surroundings) {
 	if err != nil {
 		return s
 	}
-	byIndex, byName := map[int]rtnl.Device{}, map[string]rtnl.Device{}
+	byIndex := map[int]rtnl.Device{}
 	for _, d := range devices {
-		byIndex[d.Index], byName[d.Name] = d, d
+		byIndex[d.Index] = d
 		s.forwards = s.forwards || d.Kind == "bridge" ||
 			setTo1("net/ipv4/conf/"+d.Name+"/forwarding") || setTo1("net/ipv6/conf/"+d.Name+"/forwarding")
 	}
-	s.masters = func(dev string) (all []string) {
-		for d := byName[dev]; d.Master != 0 && len(all) < len(devices); {
-			above, there := byIndex[d.Master]
-			if !there {
-				break
+	s.above = func(dev string) (all []string) {
+		found, there := rtnl.Named(devices, dev)
+		if !there {
+			return nil
+		}
+		queue, seen := []int{found.Index}, map[int]bool{0: true, found.Index: true}
+		for ; len(queue) > 0; queue = queue[1:] {
+			for _, d := range devices {
+				if (d.Below == queue[0] || d.Index == byIndex[queue[0]].Master) && !seen[d.Index] {
+					seen[d.Index] = true
+					all, queue = append(all, d.Name), append(queue, d.Index)
+				}
 			}
-			all, d = append(all, above.Name), above
 		}
 		return all
 	}
@@ -71,7 +77,7 @@ func setTo1(key string) bool {
 // and prove alike. It is the only place that knows the blind spots of each selector and mode:
 //
 //	           policed                                  shaped
-//	interface  forwarded, bridged; bridges above it     -
+//	interface  forwarded, bridged; devices above it     -
 //	netns      packets of namespaces behind it          -
 //	prefix     forwarded, bridged                       -
 //	host       forwarded, bridged                       -
@@ -97,9 +103,9 @@ func blindSpots(s policy.Scope, on func() surroundings) (all []module.BlindSpot)
 		switch s.Selector.Kind {
 		case kindInterface:
 			add(forwardedTraffic, "%s polices local sockets that use %s; forwarded and bridged packets are not limited: %s", which, s.Selector.Text, remedy)
-			if masters := on().masters; masters != nil {
-				for _, master := range masters(s.Selector.Text) {
-					add(upperDevices, "packets that local sockets send through %s, above %s, are not limited: limit %s, or %s", master, s.Selector.Text, master, remedy)
+			if above := on().above; above != nil {
+				for _, upper := range above(s.Selector.Text) {
+					add(upperDevices, "packets of local sockets over %s, a device above %s, are not limited: limit %s, or %s", upper, s.Selector.Text, upper, remedy)
 				}
 			}
 		case kindNetns:

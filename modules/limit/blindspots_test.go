@@ -46,7 +46,7 @@ func TestBlindSpotsOfSelectorsAndModes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		router := surroundings{forwards: true, masters: func(dev string) []string { return map[string][]string{"port": {"br0"}}[dev] }}
+		router := surroundings{forwards: true, above: func(dev string) []string { return map[string][]string{"port": {"br0"}}[dev] }}
 		for _, on := range []struct {
 			facts surroundings
 			want  []string
@@ -63,6 +63,27 @@ func TestBlindSpotsOfSelectorsAndModes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Devices above a policed interface are found through any number of levels, and a peer is none.
+func TestDevicesAboveAnInterfaceAreFound(t *testing.T) {
+	d := newShapedHost(t)
+	d.second()
+	d.do(func() error {
+		for _, line := range []string{"ip link add br0 type bridge", "ip link set eth0 master br0", "ip link add mac0 link br0 type macvlan", "ip link add p0 type veth peer name p1"} {
+			if err := exec.Command("sh", "-c", line).Run(); err != nil {
+				testutil.Need(t, line, err)
+			}
+		}
+		above := readSurroundings().above
+		if got := above("eth0"); !slices.Equal(got, []string{"br0", "mac0"}) {
+			t.Errorf("above eth0: %q", got)
+		}
+		if got := slices.Concat(above("eth1"), above("p0"), above("missing")); len(got) > 0 {
+			t.Errorf("above devices with nothing above them: %q", got)
+		}
+		return nil
+	})
 }
 
 // Plan, status and prove name the same blind spots of scopes on a router, and none elsewhere.
