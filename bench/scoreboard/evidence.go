@@ -87,7 +87,7 @@ func (r *Row) fill(read map[string]evidence) error {
 		if err != nil {
 			return err
 		}
-		r.Weir, r.Interval = strings.Join(values, ", "), strings.Join(intervals, ", ")
+		r.Weir, r.Interval = list(values, fewValues), strings.Join(intervals, ", ")
 	}
 	for i := range r.Tried {
 		t := &r.Tried[i]
@@ -98,9 +98,24 @@ func (r *Row) fill(read map[string]evidence) error {
 		for i := range values {
 			values[i] += " " + intervals[i]
 		}
-		t.found = strings.Join(values, "; ")
+		t.found = list(values, 0)
 	}
 	return nil
+}
+
+// fewValues is the number of values up to which a cell is one sentence.
+const fewValues = 4
+
+// list joins values by commas or, above a number of them, as sentences.
+func list(values []string, few int) string {
+	if len(values) <= few {
+		return strings.Join(values, ", ")
+	}
+	sentences := make([]string, len(values))
+	for i, v := range values {
+		sentences[i] = heading(v)
+	}
+	return strings.Join(sentences, ". ")
 }
 
 // figures prints the figures of a run: each with its name, and the interval.

@@ -8,12 +8,12 @@ import (
 )
 
 const head = `<!-- Generated from published.yaml by go generate ./bench/scoreboard. -->
-# What others published, and what was measured here
+# Published results and Weir's
 
-Figures are those of the evidence bundles in this folder, or of its documents where no bundle was
-kept, by the command beside them; a test computes or finds each. Machine, date and conditions are
-there. Rows without a figure say what a measurement needs. Where a reason is only argued, the row
-says so.
+Each figure comes from an evidence bundle in this folder, or from a document here if its bundle was
+not kept, with the command beside it. A test computes or finds each figure. Bundle and document have
+machine, date and conditions. A row without a figure names the requirement of a measurement. A row
+marks a reason without an experiment.
 
 `
 
@@ -47,7 +47,7 @@ func (b Board) row(out *strings.Builder, n int, row Row) {
 	}
 	for _, tried := range row.Tried {
 		run := b.Runs[tried.Run]
-		verdict += fmt.Sprintf(". Tried by %s, %s ([%s](%s)): %s", code(run.Command), run.Kernel, run.Bundle, run.Bundle, tried.found)
+		verdict += fmt.Sprintf(". Tried by %s, %s ([%s](%s)). %s", code(run.Command), run.Kernel, run.Bundle, run.Bundle, tried.found)
 	}
 	weir, interval, command, kernel := "–", "–", "–", "–"
 	if run, measured := b.Runs[row.Run]; measured {
