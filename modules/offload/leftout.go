@@ -25,6 +25,9 @@ func leftOut(t *Treatment, planned *plan.Planner) (notes []string) {
 
 // filterWords describes a filter and the packets that it keeps with the kernel.
 func filterWords(f state.Filter) string {
+	if f.Undelivered {
+		return f.Name + " drops redirected frames: the kernel forwards packets to it"
+	}
 	family := "IPv4 and IPv6"
 	switch {
 	case !f.IPv6:
@@ -58,6 +61,11 @@ func (p *hostPlane) leftOutNow(t *Treatment) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	ports, err := p.undelivered(t, s)
+	if err != nil {
+		return nil, err
+	}
+	withUndelivered(s, ports)
 	planned, err := plan.New(t.Policy(), s)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/core/module"
+	"weir/kernel/ethtool"
 	"weir/kernel/testutil"
 	"weir/modules/offload/live"
 	"weir/modules/offload/plan"
@@ -210,4 +211,36 @@ func mustRead(t *testing.T, r *router) *state.State {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// A veth port with a peer without NAPI drops redirected frames: it stays with the kernel, and is
+// used as soon as its peer delivers.
+func TestAPortThatDoesNotDeliverIsLeftToTheKernel(t *testing.T) {
+	testutil.NeedSpeed(t) // a table is valid for seconds of real time
+	r := newRouter(t, nil)
+	gro := func(on bool) {
+		if err := ethtool.SetFeatures(r.Far(), "r", map[string]bool{"gro": on}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gro(false)
+	if notes := strings.Join(r.plane.PlanNotes(r.state), "\n"); !strings.Contains(notes, "veth p1 without GRO") {
+		t.Errorf("plan: %s", notes)
+	}
+	r.follow()
+	r.becomes("100.64.0.9", 0)
+	r.Stream(t, []netip.Addr{netip.MustParseAddr("100.64.0.9")}, 1)
+	if n := r.forwarded(); n != 0 {
+		t.Errorf("%d packets were forwarded to a port that drops them", n)
+	}
+	if notes := strings.Join(report(t, r), "\n"); !strings.Contains(notes, "veth p1 without GRO") {
+		t.Errorf("status: %s", notes)
+	}
+	r.holds()
+	gro(true)
+	r.becomes("100.64.0.9", 2)
+	r.Stream(t, []netip.Addr{netip.MustParseAddr("100.64.0.9")}, 1)
+	gro(false)
+	r.becomes("100.64.0.9", 0)
+	r.Stream(t, []netip.Addr{netip.MustParseAddr("100.64.0.9")}, 1)
 }

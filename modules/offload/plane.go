@@ -77,6 +77,11 @@ func (p *hostPlane) plan(t *Treatment) (*plan.Planner, error) {
 			return nil, err
 		}
 	}
+	ports, err := p.undelivered(t, s)
+	if err != nil {
+		return nil, err
+	}
+	withUndelivered(s, ports)
 	planned, err := planner(t, s)
 	if err != nil || t.Budget == 0 {
 		return planned, err

@@ -14,6 +14,7 @@ import (
 	"weir/modules/offload/flower"
 	"weir/modules/offload/live"
 	"weir/modules/offload/plan"
+	"weir/modules/offload/state"
 	"weir/modules/offload/xdp"
 )
 
@@ -65,6 +66,7 @@ type keeper struct {
 	table              table
 	renewed, confirmed time.Time
 	looked             time.Time
+	undelivered        []state.Filter // ports that drop redirected frames
 	chooser            chooser
 }
 
@@ -77,6 +79,10 @@ func (k *keeper) close() {
 // begin installs a table of the follower's state.
 func (k *keeper) begin() (err error) {
 	former := k.planner
+	if k.undelivered, err = k.plane.undelivered(k.treatment, k.follower.State); err != nil {
+		return err
+	}
+	withUndelivered(k.follower.State, k.undelivered)
 	if k.planner, err = planner(k.treatment, k.follower.State); err != nil {
 		return err
 	}
@@ -195,10 +201,14 @@ func (k *keeper) tend() error {
 	return nil
 }
 
-// look reads packet filters, some of which have no events. A change replaces the table.
+// look reads packet filters without events and tests delivery. A change replaces the table.
 func (k *keeper) look() error {
 	changed, err := k.follower.Refilter()
-	if err != nil || !changed {
+	if err != nil {
+		return err
+	}
+	ports, err := k.plane.undelivered(k.treatment, k.follower.State)
+	if err != nil || !changed && slices.Equal(ports, k.undelivered) {
 		return err
 	}
 	if err := k.table.Renew(0); err != nil {

@@ -145,6 +145,11 @@ func (o Verification) open() (*look, error) {
 	if err != nil {
 		return nil, err
 	}
+	ports, err := (&hostPlane{ns: o.Namespace}).undelivered(o.Treatment, s)
+	if err != nil {
+		return nil, err
+	}
+	withUndelivered(s, ports)
 	l := &look{state: s, fib: simulate.New(s), links: map[[2]int]int{}, partly: o.Treatment.Budget > 0}
 	for _, link := range s.Links {
 		if link.Kind == "vlan" {

@@ -90,7 +90,8 @@ func (f *Follower) Next(ctx context.Context, most time.Duration) (c Changes, err
 // events.
 func (f *Follower) Refilter() (changed bool, err error) {
 	now, err := Filters(f.ns, f.State)
-	if err != nil || slices.Equal(now, f.State.Filters) {
+	have := slices.DeleteFunc(slices.Clone(f.State.Filters), func(f state.Filter) bool { return f.Undelivered })
+	if err != nil || slices.Equal(now, have) {
 		return false, err
 	}
 	f.State.Filters = now

@@ -145,6 +145,8 @@ type Filter struct {
 	Link       int          // 0 for all; else the input link, or the output link with Egress
 	Egress     bool         // it sees packets that leave by Link
 	To         netip.Prefix // destinations; the zero value for all
+	// Undelivered marks an output port that drops redirected frames.
+	Undelivered bool
 }
 
 // State is the forwarding state of a router.

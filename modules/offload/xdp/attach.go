@@ -24,6 +24,11 @@ func (t *Table) program(index int) (*ebpf.Program, error) {
 	if err := spec.Variables["fast_port"].Set(uint32(n)); err != nil {
 		return nil, fmt.Errorf("set the program's port: %w", err)
 	}
+	if kind := t.planner.State().Links[index].Kind; kind == "veth" || kind == "bond" {
+		if err := spec.Variables["fast_transmit"].Set(uint32(0)); err != nil {
+			return nil, fmt.Errorf("set the program's port: %w", err)
+		}
+	}
 	var programs fastPrograms
 	shared := map[string]*ebpf.Map{
 		"fast_blocks": t.objects.FastBlocks, "fast_inputs": t.objects.FastInputs, "fast_nexts": t.objects.FastNexts, "fast_hops": t.objects.FastHops,

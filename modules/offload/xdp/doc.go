@@ -11,7 +11,7 @@
 //   - VLAN tags must be in the frame. Receive offload of VLAN tags hides them, and such frames look
 //     untagged. The module rejects such devices, but cannot see the peer of a veth.
 //   - A veth drops redirected frames while its peer has neither NAPI (ethtool -K PEER gro on) nor
-//     an XDP program. [Table.Deliver] finds such ports.
+//     an XDP program. The module tests delivery and leaves such ports to the kernel.
 //   - Forwarded packets bypass netfilter, qdiscs, sockets and packet captures.
 //   - Without [Table.Renew] the CPU gets every packet when the lease ends.
 package xdp

@@ -126,7 +126,7 @@ static __always_inline int send(struct packet *p, __u32 decision, __u16 port)
 		c->packets++;
 		c->octets += p->frame;
 	}
-	return port == fast_port ? XDP_TX : bpf_redirect_map(&fast_ports, port, 0);
+	return port == fast_port && fast_transmit ? XDP_TX : bpf_redirect_map(&fast_ports, port, 0);
 }
 
 static __always_inline int forward4(struct packet *p, const struct fast_input *in)

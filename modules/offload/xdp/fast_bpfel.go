@@ -105,6 +105,7 @@ const (
 	fastVarFastChild     = "fast_child"
 	fastVarFastFlag      = "fast_flag"
 	fastVarFastPort      = "fast_port"
+	fastVarFastTransmit  = "fast_transmit"
 	fastVarFastWhy       = "fast_why"
 	fastVarSampleOn      = "sample_on"
 )
@@ -176,12 +177,13 @@ type fastMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type fastVariableSpecs struct {
-	FastBound *ebpf.VariableSpec `ebpf:"fast_bound"`
-	FastChild *ebpf.VariableSpec `ebpf:"fast_child"`
-	FastFlag  *ebpf.VariableSpec `ebpf:"fast_flag"`
-	FastPort  *ebpf.VariableSpec `ebpf:"fast_port"`
-	FastWhy   *ebpf.VariableSpec `ebpf:"fast_why"`
-	SampleOn  *ebpf.VariableSpec `ebpf:"sample_on"`
+	FastBound    *ebpf.VariableSpec `ebpf:"fast_bound"`
+	FastChild    *ebpf.VariableSpec `ebpf:"fast_child"`
+	FastFlag     *ebpf.VariableSpec `ebpf:"fast_flag"`
+	FastPort     *ebpf.VariableSpec `ebpf:"fast_port"`
+	FastTransmit *ebpf.VariableSpec `ebpf:"fast_transmit"`
+	FastWhy      *ebpf.VariableSpec `ebpf:"fast_why"`
+	SampleOn     *ebpf.VariableSpec `ebpf:"sample_on"`
 }
 
 // fastObjects contains all objects after they have been loaded into the kernel.
@@ -239,12 +241,13 @@ func (m *fastMaps) Close() error {
 //
 // It can be passed to loadFastObjects or ebpf.CollectionSpec.LoadAndAssign.
 type fastVariables struct {
-	FastBound *ebpf.Variable `ebpf:"fast_bound"`
-	FastChild *ebpf.Variable `ebpf:"fast_child"`
-	FastFlag  *ebpf.Variable `ebpf:"fast_flag"`
-	FastPort  *ebpf.Variable `ebpf:"fast_port"`
-	FastWhy   *ebpf.Variable `ebpf:"fast_why"`
-	SampleOn  *ebpf.Variable `ebpf:"sample_on"`
+	FastBound    *ebpf.Variable `ebpf:"fast_bound"`
+	FastChild    *ebpf.Variable `ebpf:"fast_child"`
+	FastFlag     *ebpf.Variable `ebpf:"fast_flag"`
+	FastPort     *ebpf.Variable `ebpf:"fast_port"`
+	FastTransmit *ebpf.Variable `ebpf:"fast_transmit"`
+	FastWhy      *ebpf.Variable `ebpf:"fast_why"`
+	SampleOn     *ebpf.Variable `ebpf:"sample_on"`
 }
 
 // fastPrograms contains all programs after they have been loaded into the kernel.
