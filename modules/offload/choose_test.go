@@ -95,7 +95,7 @@ func TestTrafficIsRead(t *testing.T) {
 	if err != nil || len(all) != 2 || all[netip.MustParseAddr("198.51.100.7")] != 13 || all[netip.MustParseAddr("2001:db8::")] != 5 {
 		t.Errorf("%v, %v", all, err)
 	}
-	for text, want := range map[string]string{"a 5": "t:1: \"a\" is no address", "\n::1 -5": "t:2: \"-5\" is no number", "::1 5 6": "t:1: there is more", "::1 " + strings.Repeat("1", 70_000): "t: "} {
+	for text, want := range map[string]string{"a 5": "t:1: \"a\" is not an address", "\n::1 -5": "t:2: \"-5\" is not a number", "::1 5 6": "t:1: the line has more", "::1 " + strings.Repeat("1", 70_000): "t: "} {
 		if _, err := ReadTraffic(strings.NewReader(text), "t"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %q", text, err, want)
 		}
