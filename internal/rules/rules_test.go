@@ -62,7 +62,8 @@ func part(path string) string {
 var mayImport = map[string][]string{
 	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "kernel", "lab", "modules", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"lab":       {"kernel", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
-	"tester":    {"kernel", "record"},
+	"tester":    {"kernel", "netconf", "record"},
+	"netconf":   {},
 	"record":    {"kernel"},
 	"kernel":    {},
 	"bench":     {"core/daemon", "core/engine", "core/policy", "kernel", "lab", "modules", "modules/limit", "record", "tester"},
@@ -142,6 +143,7 @@ func TestCommandGroupsAreIndependent(t *testing.T) {
 // be tested anywhere.
 var pure = []string{
 	"weir/record", "weir/record/hist", "weir/record/stats", "weir/lab/scenario", "weir/lab/expect", "weir/lab/predict", "weir/lab/link/model",
+	"weir/netconf/xmltree", "weir/netconf/framing", "weir/netconf/schema", "weir/netconf/tree", "weir/netconf/access", "weir/netconf/rpcerr",
 	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/core/policy", "weir/modules/ioam/codec", "weir/modules/ioam/collect", "weir/modules/ioam/evidence", "weir/modules/ioam/proof",
 	"weir/modules/offload/state", "weir/modules/offload/plan", "weir/modules/offload/simulate",
 }

@@ -15,6 +15,7 @@ import (
 	"weir/cmd/weir/cli"
 	"weir/kernel/instance"
 	"weir/kernel/netns"
+	"weir/tester/serve"
 )
 
 // completer lists completions for a word, each with a tab and a description. It omits values that
@@ -41,14 +42,15 @@ func flagValues(a *cli.App) map[string]completer {
 		"tester run rate": words("max"), "tester send rate": words("max"),
 		"prove peer": Free, "ioam watch to": Free, "lend group": completeGroup, "lend per-user": Free, "lend most": Free,
 		"class trace protocol": words("udp", "tcp", "both"), "class trace family": words("4", "6", "both"),
-		"trace-per": words("packet", "flow"), "trace-every": Free,
+		"trace-per": words("packet", "flow"), "trace-every": Free, "tester serve port": Free,
+		"tester serve model": words(serve.Models()...),
 	}
 	for _, name := range []string{"listen", "token", "ipfix", "otlp", "otlp-metrics", "limit", "ingress", "address", "source", "destination", "source-mac", "destination-mac",
 		"rate", "speed", "gap", "duration", "final-time", "search-time", "resolution", "repetitions", "reset-command",
 		"hops", "attempts", "wait", "most"} {
 		all[name] = Free
 	}
-	for _, name := range []string{"socket", "textfile", "junit", "state", "token-file", "summary", "spec", "traffic"} {
+	for _, name := range []string{"socket", "textfile", "junit", "state", "token-file", "summary", "spec", "traffic", "users", "host-key"} {
 		all[name] = files
 	}
 	all["tester capture"] = files

@@ -29,7 +29,7 @@ the delay of each frame.
 Only the devices that you name are used, and a device with a default route only
 with --i-know. Devices in a network namespace are written NAMESPACE:DEVICE.`,
 	}
-	command.AddCommand(newRunCommand(a), newSendCommand(a), newReceiveCommand(a), newReplayCommand(a), newJoinCommand(a), newRFC2544Command(a))
+	command.AddCommand(newRunCommand(a), newSendCommand(a), newReceiveCommand(a), newReplayCommand(a), newJoinCommand(a), newRFC2544Command(a), newServeCommand(a))
 	return command
 }
 
