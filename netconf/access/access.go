@@ -181,7 +181,8 @@ func (r *rule) covers(module, operation string) bool {
 	return (r.module == "*" || r.module == module) && (r.operations == nil || slices.Contains(r.operations, operation))
 }
 
-// MayExec decides about an operation (RFC 8341 section 3.4.4). close-session is always permitted.
+// MayExec decides about an operation (RFC 8341 section 3.4.4): close-session is always permitted,
+// kill-session and delete-config need a rule.
 func (c *Checker) MayExec(rpc *schema.Node) bool {
 	if !c.policy.enabled || rpc.Name == "close-session" && rpc.Module.Namespace == rpcerr.Base {
 		return true
@@ -191,7 +192,8 @@ func (c *Checker) MayExec(rpc *schema.Node) bool {
 			return c.count(r.permit, &c.denials.Operations)
 		}
 	}
-	return c.count(!rpc.DenyAll && c.policy.permits[exec], &c.denials.Operations)
+	deny := rpc.DenyAll || rpc.Module.Namespace == rpcerr.Base && (rpc.Name == "kill-session" || rpc.Name == "delete-config")
+	return c.count(!deny && c.policy.permits[exec], &c.denials.Operations)
 }
 
 func (c *Checker) count(permit bool, counter *atomic.Uint32) bool {

@@ -232,11 +232,11 @@ func (s *sender) burst(o *order, now uint64) {
 }
 
 func (s *sender) room() bool {
-	if s.socket.Room() >= maxPieces && s.umem.Available() >= maxPieces {
+	if s.socket.Free() >= maxPieces && s.umem.Available() >= maxPieces {
 		return true
 	}
 	s.socket.Reap()
-	if s.socket.Room() >= maxPieces && s.umem.Available() >= maxPieces {
+	if s.socket.Free() >= maxPieces && s.umem.Available() >= maxPieces {
 		return true
 	}
 	_ = s.socket.Kick() // flush accounts for its errors

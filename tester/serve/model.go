@@ -31,12 +31,21 @@ type model struct {
 	gap, burstGap       string
 	streamGap           string
 	hex                 bool // frame data is hexadecimal text, not base64
-	flat                bool // analyzer statistics lie directly in state, and the filter has no offset
+	flat                bool // counters lie directly in state, and the filter has no offset
+}
+
+// old are the names before -08 of the draft.
+func old(generator, analyzer string) model {
+	return model{
+		generator: generator, analyzer: analyzer, gap: "interframe-gap", burstGap: "interburst-gap", streamGap: "interstream-gap", hex: true, flat: true,
+	}
 }
 
 // models by the name of --model, the newest one first in Models.
 var models = map[string]model{
 	"2026-07-02": {generator: "2026-07-02", analyzer: "2026-06-26", gap: "gap", burstGap: "burst-gap", streamGap: "stream-gap"},
+	"2025-11-03": old("2025-11-03", "2025-11-03"),
+	"2024-10-21": old("2024-10-21", "2024-10-21"),
 }
 
 // Models lists the names of --model.
@@ -78,7 +87,8 @@ func load(name string, startup, idle bool) (*schema.Set, *model, error) {
 		schema.Source{Name: "iana-if-type@2026-03-17"},
 		schema.Source{Name: interfaces + "@2018-02-20"},
 		schema.Source{Name: generator + "@" + m.generator, Features: generatorFeatures},
-		schema.Source{Name: analyzer + "@" + m.analyzer, Features: supported})
+		schema.Source{Name: analyzer + "@" + m.analyzer, Features: supported},
+		schema.Source{Name: extensions + "@2026-11-28"})
 	set, err := schema.Load(sources, modules.Files, prefixed{embedded})
 	if err != nil {
 		return nil, nil, fmt.Errorf("load model %s: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"math/bits"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,11 @@ func (d *Device) state(config *tree.Node, wanted func(name string) bool) (*tree.
 					}
 					m.In("interface", func(m *tree.Maker) {
 						d.port(m, s)
+						if top == "interfaces" && s.Sent != nil {
+							m.In(generator+":traffic-generator", func(m *tree.Maker) {
+								m.In(extensions+":generation", func(m *tree.Maker) { generation(m, s.Sent) })
+							})
+						}
 						if top == "interfaces" && s.Counts != nil {
 							d.analyzer(m, s, configured(config, port.Name))
 						}
@@ -71,22 +77,31 @@ func (d *Device) port(m *tree.Maker, s instrument.State) {
 }
 
 func (d *Device) analyzer(m *tree.Maker, s instrument.State, config *tree.Node) {
-	c := s.Counts
+	all := func(m *tree.Maker) {
+		m.Uint("pkts", s.Counts.Packets).Uint("octets", s.Counts.Octets)
+		if s.Port.Speed > 0 {
+			m.Uint("idle-octets", idle(s.Counts, s.Port.Speed))
+		}
+	}
 	m.In(analyzer+":traffic-analyzer", func(m *tree.Maker) {
 		m.In("state", func(m *tree.Maker) {
-			m.In("statistics", func(m *tree.Maker) {
-				m.Uint("pkts", c.Packets).Uint("octets", c.Octets)
-				if s.Port.Speed > 0 {
-					m.Uint("idle-octets", idle(c, s.Port.Speed))
-				}
-			})
-			m.In("testframe-statistics", func(m *tree.Maker) { testframes(m, c) })
+			if d.model.flat {
+				all(m)
+				m.In("testframe-stats", func(m *tree.Maker) { testframes(m, s.Counts) })
+			} else {
+				m.In("statistics", all)
+				m.In("testframe-statistics", func(m *tree.Maker) { testframes(m, s.Counts) })
+			}
 			if s.Analyzer != nil && s.Analyzer.Capture != nil {
 				m.In("capture", func(m *tree.Maker) { d.capture(m, s, config) })
 			}
+			m.In(extensions+":reception", func(m *tree.Maker) { reception(m, s.Counts) })
 		})
 	})
 }
+
+// fcs is counted in sizes and not captured.
+const fcs = 4
 
 // overhead is preamble and minimum gap of a frame, which are not idle.
 const overhead = 20
@@ -128,16 +143,40 @@ func (d *Device) capture(m *tree.Maker, s instrument.State, config *tree.Node) {
 	if err != nil {
 		d.log.Warn("capture not read", "port", s.Port.Name, "error", err)
 	}
-	m.In("frames", func(m *tree.Maker) {
-		for _, f := range frames {
-			m.In("frame", func(m *tree.Maker) {
-				m.Uint("sequence-number", f.Number).Leaf("timestamp", date(f.At)).Uint("size", uint64(f.Size+4))
-				if d.model.hex {
-					m.Leaf("data", strings.ToUpper(hex.EncodeToString(f.Data)))
-				} else {
-					m.Leaf("data", base64.StdEncoding.EncodeToString(f.Data))
-				}
-			})
-		}
-	})
+	if d.model.flat {
+		d.frames(m, frames)
+		return
+	}
+	m.In("frames", func(m *tree.Maker) { d.frames(m, frames) })
+}
+
+func (d *Device) frames(m *tree.Maker, frames []instrument.Frame) {
+	for _, f := range frames {
+		m.In("frame", func(m *tree.Maker) {
+			size := uint64(f.Size + fcs)
+			m.Uint("sequence-number", f.Number).Leaf("timestamp", date(f.At))
+			if d.model.hex {
+				m.Uint("length", size).Leaf("data", strings.ToUpper(hex.EncodeToString(f.Data)))
+			} else {
+				m.Uint("size", size).Leaf("data", base64.StdEncoding.EncodeToString(f.Data))
+			}
+		})
+	}
+}
+
+// generation writes the state of a generator.
+func generation(m *tree.Maker, s *instrument.Sent) {
+	m.Leaf("mechanism", "AF_XDP").Leaf("running", strconv.FormatBool(s.Running))
+	if s.Ended != "" {
+		m.Leaf("ended", s.Ended)
+	}
+	m.Uint("frames", s.Frames).Uint("octets", s.Octets).Uint("late", s.Late).Uint("rejected", s.Rejected).Uint("lag", uint64(s.Lag))
+}
+
+// reception writes the state of an analyzer beyond the model.
+func reception(m *tree.Maker, c *instrument.Counts) {
+	m.Leaf("since", date(c.Since)).Uint("stamped", c.Stamped).Uint("future-stamps", c.Negative)
+	if c.TestPackets > 0 {
+		m.Leaf("first", date(c.First)).Leaf("last", date(c.Last))
+	}
 }

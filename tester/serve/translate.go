@@ -89,6 +89,9 @@ func (m *model) generatorOf(n *tree.Node, path *tree.Path) (*instrument.Generato
 		return g, nil
 	}
 	list := n.Kid("streams")
+	if list == nil && m.flat {
+		return nil, nil // the container has no presence in the oldest revision
+	}
 	var before []byte // frame data of the closest lower id
 	for _, one := range inOrder(list.All("stream")) {
 		s, err := m.stream(one, path.To(list).To(one), before)
@@ -162,12 +165,16 @@ func (m *model) octets(n *tree.Node, path *tree.Path) (octets []byte, err *rpcer
 
 func (m *model) analyzerOf(n *tree.Node, path *tree.Path) (*instrument.Analyzer, *rpcerr.Error) {
 	a := &instrument.Analyzer{}
-	if testframe := n.Kid("testframe"); testframe != nil {
-		if f := testframe.Kid("filter"); f != nil {
-			var err *rpcerr.Error
-			if a.Filter, err = m.filter(f, path.To(testframe).To(f)); err != nil {
-				return nil, err
-			}
+	parent, at, name := n.Kid("testframe"), path, "filter"
+	if m.flat {
+		parent, name = n, "testframe-filter"
+	} else if parent != nil {
+		at = path.To(parent)
+	}
+	if f := parent.Kid(name); f != nil {
+		var err *rpcerr.Error
+		if a.Filter, err = m.filter(f, at.To(f)); err != nil {
+			return nil, err
 		}
 	}
 	if c := n.Kid("capture"); c != nil {
@@ -182,6 +189,11 @@ func (m *model) analyzerOf(n *tree.Node, path *tree.Path) (*instrument.Analyzer,
 }
 
 func (m *model) filter(f *tree.Node, path *tree.Path) (*instrument.Filter, *rpcerr.Error) {
+	for _, name := range []string{"mask", "data"} { // optional in old revisions
+		if f.Kid(name) == nil {
+			return nil, path.Fail(rpcerr.DataMissing, "a filter needs mask and data")
+		}
+	}
 	mask, err := m.octets(f.Kid("mask"), path.To(f.Kid("mask")))
 	if err != nil {
 		return nil, err
