@@ -52,7 +52,7 @@ is made at the first start. docs/guides/netconf.md has an example.
 Gaps are octets at the port's speed. A device without a speed of its own, such
 as veth, needs speed=RATE.`,
 		Example: `  sudo weir tester serve --port tx=left:tg0,speed=1Gbit --port rx=right:tg1,speed=1Gbit --users users.yaml`,
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return serveNETCONF(command.Context(), a, o)
 		},
