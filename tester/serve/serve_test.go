@@ -37,7 +37,7 @@ type rig struct {
 	stop   func() // waits for the end; later calls do nothing
 }
 
-// newRig starts a tester with the users adm, op and view, who have one key, and pw with the password
+// newRig starts a tester with the users adm, op and view with one key, and pw with the password
 // "secret".
 func newRig(t *testing.T, model string) *rig {
 	t.Helper()
@@ -259,8 +259,8 @@ func TestRejectionNamesTheLeaf(t *testing.T) {
 
 var captured = regexp.MustCompile(`<data>[A-Za-z0-9+/=]+</data>`)
 
-// TestRights has each group read and write: captured data is for admin alone, and nobody gains rights
-// through the candidate.
+// TestRights has each group read and write: captured data is for admin alone, and the candidate
+// gives nobody further rights.
 func TestRights(t *testing.T) {
 	r := newRig(t, Models()[0])
 	op, view, adm, watcher := r.session(t, "op"), r.session(t, "view"), r.session(t, "adm"), r.session(t, "view")
