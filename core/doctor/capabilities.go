@@ -212,7 +212,7 @@ func notes(r Report) []string {
 		list = append(list, "this kernel refuses the bpf system call: nothing that uses BPF can run")
 	}
 	if denied {
-		list = append(list, "some features could not be tried with this process's rights: what is said of them is what the kernel's configuration says")
+		list = append(list, "this process may not probe some features: their state is that of the kernel's configuration")
 	}
 	if r.Machine.Cores < 2 {
 		list = append(list, "one processor: senders, links and receivers share it, and high rates will be marked invalid")

@@ -26,7 +26,7 @@ func (r Report) machineTable() record.Table {
 	if r.Clock.TAI != 0 {
 		tai = fmt.Sprintf("%d s ahead of UTC", r.Clock.TAI)
 	}
-	return record.Table{Title: "Machine", Columns: []string{"what", "here"}, Rows: [][]string{
+	return record.Table{Title: "Machine", Columns: []string{"property", "value"}, Rows: [][]string{
 		{"kernel", m.Kernel},
 		{"distribution", m.Distro},
 		{"processor", fmt.Sprintf("%s, %d usable cores", m.CPU, m.Cores)},
@@ -64,7 +64,7 @@ func (p Privileges) text() string {
 
 func (r Report) capabilityTable() record.Table {
 	table := record.Table{
-		Title:   "What Weir does here",
+		Title:   "Capabilities",
 		Columns: []string{"capability", "state", "mechanism", "not here"},
 	}
 	var advice []string

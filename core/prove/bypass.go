@@ -26,13 +26,13 @@ type bypass struct {
 // bypasses lists the bypasses tried for every charged scope, in order.
 func bypasses() []bypass {
 	return []bypass{
-		{"sockets opened before", "a connection that was opened outside is used by a process that has become part of the scope, or gets the scope's mark; and the sockets of the scope's real processes are looked at", (*runner).movedProcess},
-		{"tunnel", "VXLAN, GRE and IPIP, those that the kernel has, between two namespaces of its own", (*runner).tunnel},
-		{"loopback", "within one namespace; where it is exempt its speed is measured inside and outside of the scope", (*runner).loopback},
-		{"super-packets", "what is charged against the octets that a device counts behind the kernel's segmentation", (*runner).superPackets},
-		{"another network namespace", "the same process elsewhere", (*runner).anotherNamespace},
-		{"IPv6", "beside IPv4", (*runner).otherFamily},
-		{module.ForwardedTraffic, "whether this host forwards packets that belong to the scope and are not charged", (*runner).forwarding},
+		{"sockets opened before", "a process opens a connection outside and then moves into the scope, or its socket gets the scope's mark; the sockets of the scope's real processes are checked too", (*runner).movedProcess},
+		{"tunnel", "VXLAN, GRE and IPIP, if the kernel has them, between two test namespaces", (*runner).tunnel},
+		{"loopback", "within one namespace; if loopback is exempt, its rate is measured inside and outside the scope", (*runner).loopback},
+		{"super-packets", "the charge is compared with the bytes that a device counts after the kernel's segmentation", (*runner).superPackets},
+		{"another network namespace", "the same process in another namespace", (*runner).anotherNamespace},
+		{"IPv6", "the same flow over IPv6", (*runner).otherFamily},
+		{module.ForwardedTraffic, "the host is checked for forwarded packets that match the scope and are not charged", (*runner).forwarding},
 	}
 }
 

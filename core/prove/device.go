@@ -74,7 +74,7 @@ func closed(name string) (string, error) {
 		case name == loopback:
 			return behindLoopback + ": start one with 'weir prove --listen 127.0.0.1:5201' and name it with --peer", nil
 		case d.Master != 0:
-			return fmt.Sprintf("%s is a part of %s, which takes what it receives: name %s in the scope instead, or name a peer with --peer", name,
+			return fmt.Sprintf("%s is a part of %s, which takes over the received packets: name %s in the scope instead, or name a peer with --peer", name,
 				byIndex[d.Master], byIndex[d.Master]), nil
 		case !d.Up:
 			return fmt.Sprintf("%s is down: bring it up with 'ip link set %s up'", name, name), nil

@@ -127,7 +127,7 @@ func (b Bypass) verdict() (record.Verdict, bool) {
 
 // figure draws every row's share of its promise.
 func (r *Result) figure() record.Figure {
-	f := record.Figure{Name: "share", Title: "What passed, as a share of what is promised", Kind: record.BarChart, XLabel: "scope and path",
+	f := record.Figure{Name: "share", Title: "Measured share of the promise", Kind: record.BarChart, XLabel: "scope and path",
 		YLabel: "share", YUnit: record.Share}
 	measured := record.Curve{Name: "measured"}
 	for _, one := range r.Rows {

@@ -25,7 +25,7 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 	if err != nil || !asked || ctx.Err() != nil {
 		return err
 	}
-	r.report("what is done to the host")
+	r.report("treatments of the host")
 	r.result.Inspections, err = r.o.Engine.Inspect(ctx, r.o.Seed)
 	return err
 }

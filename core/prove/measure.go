@@ -100,7 +100,7 @@ func (r *runner) read(m *meter) (counters, error) {
 	if m.charged.Octets == "" && len(m.counters) == 0 {
 		return counters{}, nil
 	}
-	return nil, fmt.Errorf("the scope %s is no longer in force", m.scope)
+	return nil, fmt.Errorf("the scope %s is no longer active", m.scope)
 }
 
 // complete returns an error for missing counters of a check.

@@ -72,11 +72,11 @@ func (o Options) Sends(t Test) string {
 	what := fmt.Sprintf("%d connections", f.Connections)
 	switch f.Protocol {
 	case station.QUIC:
-		what = "datagrams as fast as a control like QUIC's lets them"
+		what = "datagrams at full speed under QUIC's congestion control"
 	case station.Short:
-		what = fmt.Sprintf("transfers of %s, a connection each", units.ByteSize(f.Size))
+		what = fmt.Sprintf("transfers of %s, each on its own connection", units.ByteSize(f.Size))
 	case station.UDP:
-		what = fmt.Sprintf("%s of %d octets of payload each", f.Rate, station.Payload)
+		what = fmt.Sprintf("%s in datagrams of %d bytes of payload", f.Rate, station.Payload)
 	default:
 		if f.Connections == 1 {
 			what = "1 connection"
@@ -137,7 +137,7 @@ func (o Options) Chosen() (status engine.Status, chosen []engine.ScopeStatus, er
 		if asked, err := o.inspects(); err != nil || asked {
 			return status, nil, err
 		}
-		return status, nil, fault.New(fault.Failed, "put one in force with: weir apply POLICY", "no policy with scopes is in force: there is nothing to prove")
+		return status, nil, fault.New(fault.Failed, "apply one: weir apply POLICY", "no policy with scopes is active: there is nothing to prove")
 	}
 	var names []string
 	for _, s := range status.Scopes {
@@ -148,7 +148,7 @@ func (o Options) Chosen() (status engine.Status, chosen []engine.ScopeStatus, er
 	}
 	if len(chosen) == 0 {
 		return status, nil, fault.New(fault.Usage, "name one of: "+strings.Join(names[:min(len(names), 8)], ", "),
-			"no scope in force is called %q%s", o.Scope, nearest.Hint(o.Scope, names))
+			"no active scope is called %q%s", o.Scope, nearest.Hint(o.Scope, names))
 	}
 	return status, chosen, nil
 }
@@ -216,21 +216,21 @@ func (o Options) prepare(t *Test, state string, in *scopes, ipv6 error) (err err
 	case !own:
 		t.Skip, t.Reason = Members, "its traffic is its members', and they are measured one by one"
 	case state == "shadow":
-		t.Skip, t.Reason = Shadow, "it counts what it would do, and does nothing"
+		t.Skip, t.Reason = Shadow, "it only counts"
 	case state != "enforced":
 		cannot("%s", state)
 	case t.Path.IPv6 && ipv6 != nil:
 		cannot("%v", ipv6)
 	case o.window(*t) < t.Check.Shortest:
-		cannot("%s is too short to tell %s: give --duration %s", o.Duration, t.Check.Promised(), t.Check.Shortest.Round(time.Second)+time.Second)
+		cannot("%s is too short to test %s: give --duration %s", o.Duration, t.Check.Promised(), t.Check.Shortest.Round(time.Second)+time.Second)
 	case missing != "":
 		cannot("%s", missing)
 	case peer.IsValid() && t.inside.Remote.IsValid() && !t.inside.Remote.Contains(peer.Unmap()):
 		cannot("the peer %s is not in %s; without --peer Weir uses an address of its own in it", peer, t.inside.Remote)
 	case t.inside.Device != "" && t.Check.Queued && o.Peer == nil:
-		cannot("it is kept in the queue of %s, where only what leaves by it goes: name a peer behind it with --peer", t.inside.Device)
+		cannot("the promise is about the queue of %s, which only packets to its link pass: name a peer behind it with --peer", t.inside.Device)
 	case t.Check.Queued && o.Peer == nil && t.inside.Namespace != "" && !same(t.inside.Namespace, ownNamespace):
-		cannot("it is kept at the devices of %s, where only what passes them goes: name a peer behind them with --peer", t.inside.Namespace)
+		cannot("the promise is about the devices of %s, which only packets through them pass: name a peer behind them with --peer", t.inside.Namespace)
 	case t.inside.Device != "":
 		why, err := o.barred(t)
 		if err != nil {

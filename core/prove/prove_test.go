@@ -209,7 +209,7 @@ func TestAHostWithoutIPv6IsProvedByIPv4(t *testing.T) {
 
 func TestAWrongScopeIsNamedWithTheNearest(t *testing.T) {
 	e := setup(t)
-	if _, err := (Options{Engine: e}).Plan(nil); fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "no policy with scopes is in force") {
+	if _, err := (Options{Engine: e}).Plan(nil); fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "no policy with scopes is active") {
 		t.Errorf("without a policy: %v", err)
 	}
 	apply(t, e, "backups: {cgroup: /a, egress: 50Mbit}")

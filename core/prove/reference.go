@@ -14,26 +14,26 @@ type Described struct{ Name, Meaning string }
 // Verdicts describes the verdicts of checks.
 func Verdicts() []Described {
 	return []Described{
-		{string(Holds), "what is promised is done"},
-		{string(Under), "the scope gets less than it may have"},
-		{string(Leaks), "it gets more, or traffic of it was not charged"},
-		{string(Loses), "its rate is held by dropping more than users bear"},
-		{string(Fails), "what is promised is not done, where that is not of a rate"},
-		{string(CannotSay), "with the reason"},
+		{string(Holds), "the promise is kept"},
+		{string(Under), "the scope gets less than the promise"},
+		{string(Leaks), "the scope gets more, or some of its traffic was not charged"},
+		{string(Loses), "the rate is enforced by too many drops"},
+		{string(Fails), "a promise other than a rate is broken"},
+		{string(CannotSay), "unknown; the reason is given"},
 		{string(Shadow), "the scope only counts"},
-		{string(Members), "a group, whose members are measured one by one"},
+		{string(Members), "a group: its members are measured one by one"},
 	}
 }
 
 // States describes the states of bypasses.
 func States() []Described {
 	return []Described{
-		{string(Covered), "it is charged"},
-		{string(Escapes), "traffic takes it now"},
-		{string(CanEscape), "it exists, and nothing was seen to take it"},
-		{string(Slowed), "traffic that is exempt is held back all the same"},
-		{string(NotApplicable), "there is no such traffic of this scope, or it is meant to be free"},
-		{string(Unknown), "with the reason"},
+		{string(Covered), "the traffic is charged"},
+		{string(Escapes), "traffic uses the bypass now"},
+		{string(CanEscape), "the bypass exists; no traffic used it"},
+		{string(Slowed), "exempt traffic is slowed"},
+		{string(NotApplicable), "the scope has no such traffic, or it is exempt on purpose"},
+		{string(Unknown), "unknown; the reason is given"},
 	}
 }
 
@@ -45,15 +45,15 @@ func Bypasses(modules []module.Module) (all []Described) {
 	for _, r := range modules {
 		for _, column := range r.Columns().Host {
 			if column.Bypass != "" {
-				all = append(all, Described{column.Bypass, "of `" + r.Name() + "`, for all scopes, as counted since it came: " + strings.TrimSuffix(column.Help, ".")})
+				all = append(all, Described{column.Bypass, "of `" + r.Name() + "`, for all scopes, counted since the apply: " + strings.TrimSuffix(column.Help, ".")})
 			}
 		}
 	}
-	all = append(all, Described{packetSocketsName, "for all scopes: frames that are sent past the kernel's stack are not charged; how many packet sockets are open"})
+	all = append(all, Described{packetSocketsName, "for all scopes: frames that bypass the kernel's stack are not charged; the number of open packet sockets"})
 	for _, r := range modules {
 		if t, tries := r.(module.Trier); tries {
 			for _, trial := range t.Trials() {
-				all = append(all, Described{trial.Name, "of `" + r.Name() + "`: " + trial.Mechanism + "; tried once, with a data plane of its own on a cgroup of its own"})
+				all = append(all, Described{trial.Name, "of `" + r.Name() + "`: " + trial.Mechanism + "; tried once, with a separate data plane on a separate cgroup"})
 			}
 		}
 	}

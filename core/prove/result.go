@@ -171,7 +171,7 @@ func (r *Result) Untested() string {
 	if len(r.Inspections) > 0 || len(r.Rows) == 0 || slices.ContainsFunc(r.Rows, Row.tested) {
 		return ""
 	}
-	why := map[module.Verdict]string{Members: "is a group, whose traffic is its members'", Shadow: "only counts"}
+	why := map[module.Verdict]string{Members: "is a group without own traffic", Shadow: "only counts"}
 	var all []string
 	for _, row := range r.Rows {
 		if words := row.Scope + " " + why[row.Verdict]; !slices.Contains(all, words) {

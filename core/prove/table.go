@@ -116,7 +116,7 @@ func lossCells(rows []Row) []cell {
 			return f(l)
 		})
 	}
-	cells := []cell{{"lost or sent again", of(func(l *module.Losses) string { return percent(l.Again) })}}
+	cells := []cell{{"lost or retransmitted", of(func(l *module.Losses) string { return percent(l.Again) })}}
 	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Losses != nil && r.Losses.Sent > 0 }) {
 		return cells
 	}

@@ -31,7 +31,7 @@ var outerHeaders = map[rtnl.Tunnel]int{rtnl.VXLAN: 20 + 8 + 8 + 14, rtnl.GRE: 20
 func (r *runner) tunnel(ctx context.Context, s charged) (Bypass, error) {
 	switch {
 	case s.inside.Device != "":
-		return notApplicable("what leaves a tunnel over the device belongs to the tunnel's own socket, not to the scope's")
+		return notApplicable("packets of a tunnel over the device belong to the tunnel's own socket, not to the scope's")
 	case s.inside.Namespace != "":
 		return notApplicable("Weir makes no tunnel in a namespace of somebody else's, where a crash would leave it")
 	}
@@ -90,7 +90,7 @@ func (r *runner) tunnelOf(ctx context.Context, s charged, kind rtnl.Tunnel) (b B
 		return b, err
 	}
 	if s.inside.Remote.IsValid() {
-		return of(c, "a packet in a tunnel goes by its inner address, and what carries it to the prefix belongs to the tunnel's own socket"), nil
+		return of(c, "a packet in a tunnel is matched by its inner address; the outer packet to the prefix belongs to the tunnel's own socket"), nil
 	}
 	return of(c, fmt.Sprintf("the inner packet passes the scope's hooks, the outer one with %d octets more does not", outerHeaders[kind])), nil
 }

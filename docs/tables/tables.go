@@ -111,7 +111,7 @@ func policyTables(language *policy.Language) []table {
 
 func proveTables(all []module.Module) []table {
 	const page = "prove.md"
-	checks := table{page, "checks", []string{"module", "check", "of", "what is sent or looked at", "`holds` if"}, nil}
+	checks := table{page, "checks", []string{"module", "check", "of", "flow or inspection", "`holds` if"}, nil}
 	for _, r := range all {
 		if j, judges := r.(module.Judge); judges {
 			for _, one := range j.Judges() {

@@ -100,7 +100,7 @@ func query(path string, hook ebpf.AttachType) (attachment, error) {
 		_                                     [4]uint64
 	}{target: uint32(directory.Fd()), hook: uint32(hook), ids: uint64(uintptr(unsafe.Pointer(&ids[0]))), count: uint32(len(ids))}
 	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_QUERY, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
-	if errno != 0 && errno != unix.ENOSPC { // ENOSPC: more programs than ids has room for
+	if errno != 0 && errno != unix.ENOSPC { // ENOSPC: more programs than ids holds
 		return attachment{}, errno
 	}
 	return attachment{attr.attachFlags, ids[:min(int(attr.count), len(ids))]}, nil
