@@ -6,11 +6,11 @@ import "encoding/binary"
 
 // Proof is a proof of transit option of type 0 (RFC 9197 section 4.5.1).
 type Proof struct {
-	Namespace  uint16
-	Kind       uint8 // IOAM POT-Type
-	Flags      uint8
-	PacketID   uint64
-	Cumulative uint64
+	Namespace  uint16 `json:"namespace"`
+	Kind       uint8  `json:"type"` // IOAM POT-Type
+	Flags      uint8  `json:"flags"`
+	PacketID   uint64 `json:"packet_id"`
+	Cumulative uint64 `json:"cumulative"`
 }
 
 // Type returns ProofOfTransit.
@@ -51,10 +51,11 @@ const (
 
 // Edge is an edge-to-edge option.
 type Edge struct {
-	Namespace         uint16
-	Fields            EdgeType
-	Sequence          uint64
-	Seconds, Fraction uint32
+	Namespace uint16   `json:"namespace"`
+	Fields    EdgeType `json:"fields"`
+	Sequence  uint64   `json:"sequence"`
+	Seconds   uint32   `json:"seconds"`
+	Fraction  uint32   `json:"fraction"`
 }
 
 // Type returns EdgeToEdge.
@@ -118,12 +119,12 @@ const (
 
 // Export is a direct export option.
 type Export struct {
-	Namespace  uint16
-	Flags      uint8
-	Extensions Extensions
-	Fields     TraceType // fields for each node to export
-	Flow       uint32
-	Sequence   uint32
+	Namespace  uint16     `json:"namespace"`
+	Flags      uint8      `json:"flags"`
+	Extensions Extensions `json:"extensions"`
+	Fields     TraceType  `json:"fields"` // fields for each node to export
+	Flow       uint32     `json:"flow_id"`
+	Sequence   uint32     `json:"sequence"`
 }
 
 // Type returns DirectExport.

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
+	"strings"
 	"testing"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -202,5 +204,26 @@ func BenchmarkDecodeAndAggregate(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 	if s.Packets != uint64(b.N) {
 		b.Fatal(fmt.Sprint(s.Packets))
+	}
+}
+
+// All keys of a record's JSON are in lower case.
+func TestJSONKeysAreLowerCase(t *testing.T) {
+	r := recordOf(t, 1, 1)
+	r.Edges = []codec.Edge{{Namespace: 5, Fields: codec.Sequence64, Sequence: 7}}
+	r.Export = &codec.Export{Namespace: 7, Flow: 99, Sequence: 3}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range regexp.MustCompile(`"([^"]*)":`).FindAllStringSubmatch(string(text), -1) {
+		if key[1] != strings.ToLower(key[1]) {
+			t.Errorf("key %q in %s", key[1], text)
+		}
+	}
+	for _, want := range []string{`"edges":[{"namespace":5,"fields":32768,"sequence":7,`, `"flow_id":99,"sequence":3}`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %s", text, want)
+		}
 	}
 }

@@ -191,6 +191,11 @@ func TestTheDomainIsClosed(t *testing.T) {
 		{"edge to edge", 60, edge, shot},
 		{"edge to edge behind another header", 0, append([]byte{60, 0, 0x1e, 4, 1, 2, 3, 4}, edge...), shot},
 		{"behind a Fragment header", 44, append([]byte{60, 0, 0, 1, 1, 2, 3, 4}, edge...), shot},
+		{"Hop-by-Hop behind a Fragment header", 44, append([]byte{0, 0, 0, 1, 1, 2, 3, 4}, hop(codec.NewTrace(123, codec.HopLimitNode, 1, 0))...), shot},
+		{"Hop-by-Hop behind a Routing header", 43, append([]byte{0, 0, 4, 0, 0, 0, 0, 0}, hop(codec.NewTrace(123, codec.HopLimitNode, 1, 0))...), shot},
+		{"a second Hop-by-Hop header", 0, append([]byte{0, 0, 0x1e, 4, 1, 2, 3, 4}, hop(codec.NewTrace(123, codec.HopLimitNode, 1, 0))...), shot},
+		{"Hop-by-Hop behind a Destination and an Authentication header", 60, slices.Concat([]byte{51, 0, 0x1e, 4, 1, 2, 3, 4}, []byte{0, 4, 0, 0}, make([]byte, 20), edge), shot},
+		{"Hop-by-Hop of others behind a Routing header", 43, append([]byte{0, 0, 4, 0, 0, 0, 0, 0}, experiment...), unspec},
 		{"behind an atomic one and another", 0, slices.Concat([]byte{44, 0, 0x1e, 4, 1, 2, 3, 4}, []byte{60, 0, 0, 0, 1, 2, 3, 4}, edge), shot},
 		{"behind an Authentication header", 51, slices.Concat([]byte{60, 4, 0, 0}, make([]byte, 20), edge), shot},
 		{"behind a Mobility header", 135, append([]byte{60, 0, 1, 0, 0, 0, 0, 0}, edge...), shot},
@@ -212,8 +217,8 @@ func TestTheDomainIsClosed(t *testing.T) {
 			}
 		}
 	}
-	if in, out := b.counted(ioamIoamCountIOAM_FROM_OUTSIDE), b.counted(ioamIoamCountIOAM_TO_OUTSIDE); in != 13 || out != 13 {
-		t.Errorf("counted %d from outside and %d to it, want 13 each", in, out)
+	if in, out := b.counted(ioamIoamCountIOAM_FROM_OUTSIDE), b.counted(ioamIoamCountIOAM_TO_OUTSIDE); in != 17 || out != 17 {
+		t.Errorf("counted %d from outside and %d to it, want 17 each", in, out)
 	}
 }
 
@@ -394,4 +399,52 @@ func proveBothProfiles(t *testing.T, benches []*bench) (packets uint64) {
 // setScopesNone removes the scope.
 func (b *bench) setScopesNone() error {
 	return b.objects.IoamScopes.Put(uint32(3), ioamIoamScope{})
+}
+
+// An option type that forbids changes en route (RFC 8200 section 4.2) keeps its trace and proof:
+// transit leaves them unchanged, and the end removes them without node data.
+func TestImmutableOptionsStayUnchanged(t *testing.T) {
+	exit := full
+	exit.ID, exit.Remove = 124, true
+	b := newBench(t, aNode(full, exit))
+	trace := func(namespace uint16, flags codec.Flags) codec.Trace {
+		trace := codec.NewTrace(namespace, codec.HopLimitNode, 3, 0)
+		trace.Flags = flags
+		return trace
+	}
+	immutable := func(headers []byte) []byte {
+		h, err := codec.DecodeHeader(headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range h.Options {
+			headers[o.Offset] = codec.Immutable
+		}
+		return headers
+	}
+	for _, test := range []struct {
+		name    string
+		headers []byte
+	}{
+		{"a trace", hop(trace(123, 0))},
+		{"an active trace", hop(trace(123, codec.Active))},
+		{"two traces", hop(trace(123, 0), trace(0, 0))},
+		{"a proof", hop(codec.Proof{Namespace: 123, PacketID: 4})},
+		{"a trace beside an unknown option", hop(trace(9, 0), trace(123, 0))},
+	} {
+		in := packet(0, immutable(test.headers), 10)
+		if verdict, got := b.run(b.objects.IoamEgress, in, skb{From: 1}); verdict != unspec || !bytes.Equal(got, in) {
+			t.Errorf("%s: verdict %d\n%x became\n%x", test.name, verdict, in, got)
+		}
+	}
+	if n := b.counted(ioamIoamCountIOAM_RECORDED); n != 0 {
+		t.Errorf("%d traces were recorded", n)
+	}
+	verdict, got := b.run(b.objects.IoamIngress, packet(0, immutable(hop(trace(124, codec.Active))), 10), skb{})
+	if verdict != unspec || !bytes.Equal(got, packet(0, nil, 10)) {
+		t.Errorf("at the end: verdict %d, %x", verdict, got)
+	}
+	if n := b.counted(ioamIoamCountIOAM_RECORDED); n != 0 {
+		t.Errorf("the end recorded %d traces", n)
+	}
 }

@@ -17,6 +17,7 @@
 #include "export.h"
 #include "flags.h"
 #include "node_data.h"
+#include "path.h"
 #include "proof.h"
 #include "sockets.h"
 #include "tunnel.h"
@@ -292,6 +293,16 @@ static __always_inline int may_flag(struct __sk_buff *skb, struct ioam_work *w, 
 	return 1;
 }
 
+/* Stores the destination of a packet, or of its tunnel, in w->address. */
+static __always_inline int load_destination(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_encap *e, __u32 l2)
+{
+	if (e->tunnel) {
+		__builtin_memcpy(w->address, e->exit, sizeof(w->address));
+		return 1;
+	}
+	return !bpf_skb_load_bytes(skb, l2 + 24, w->address, sizeof(w->address));
+}
+
 /* Encapsulates a packet of the nth selected scope. */
 __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 {
@@ -304,6 +315,7 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	struct ioam_encap *e;
 	struct insertion p = {};
 	struct ioam_cached_interface *dev;
+	__u32 mtu, more;
 	__u64 flags;
 	__u8 hop_limit;
 
@@ -327,7 +339,11 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 		counts->no_room++;
 		return 0;
 	}
-	flags = growth_flags(skb, &p, e->hop + e->destination + (e->tunnel ? IP6_SIZE : 0) - p.cover, dev->mtu);
+	more = e->hop + e->destination + (e->tunnel ? IP6_SIZE : 0) - p.cover;
+	mtu = dev->mtu;
+	if (ioam_paths_known && p.length + more > MIN_MTU && load_destination(skb, w, e, p.l2))
+		mtu = path_mtu(mtu);
+	flags = growth_flags(skb, &p, more, mtu);
 	if (!flags) {
 		counts->too_long++;
 		return 0;

@@ -2,13 +2,17 @@
 /*
  * ICMPv6 errors quote a packet with its Hop-by-Hop header. In errors that leave the domain, IOAM
  * data in the quotation becomes zero, and the MTU of Packet Too Big is reduced by the options,
- * because the sender's packet is shorter by them.
+ * because the sender's packet is shorter by them. Below an MTU of 1280 path.h applies instead. The
+ * same happens to Packet Too Big for this host, because its packets get their options later too.
  */
 #ifndef WEIR_IOAM_ERRORS_H
 #define WEIR_IOAM_ERRORS_H
 
+#include "cache.h"
 #include "exit.h"
 #include "maps.h"
+#include "node_data.h"
+#include "path.h"
 #include "walk.h"
 
 #define NEXTHDR_ICMP 58
@@ -18,7 +22,6 @@
 #define ICMP_TOO_BIG 2
 #define ICMP_FIRST_QUERY 128
 #define CHUNK 128 /* bytes per checksum call; kernels limit it to 512 */
-#define MIN_MTU 1280
 
 /* Clears bytes of in. */
 __attribute__((noinline)) int clear_bytes(__u32 at, __u32 length)
@@ -75,17 +78,33 @@ __attribute__((noinline)) __u32 checksum_of(__u32 sign, __u32 seed)
 	return seed;
 }
 
-/* Reduces the MTU of a Packet Too Big by the length of the options. */
-static __always_inline void correct_mtu(struct __sk_buff *skb, __u32 icmp, __u32 octets)
+/* Reports whether the quoted packet at an offset is of a tunnel that begins at this node. */
+static __always_inline int is_own_tunnel(struct __sk_buff *skb, const struct ioam_settings *node, __u32 quoted)
 {
-	__u32 before, after;
+	__u64 from[2];
+
+	if (bpf_skb_load_bytes(skb, quoted + 8, from, sizeof(from)))
+		return 0;
+	return (from[0] | from[1]) && from[0] == node->address[0] && from[1] == node->address[1];
+}
+
+/*
+ * Reduces the MTU of a Packet Too Big by the length of the options. If that is below the minimum, or
+ * of a tunnel, stores the path's MTU instead.
+ */
+static __always_inline void correct_mtu(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_settings *node, __u32 icmp, __u32 octets)
+{
+	__u32 before, after, quoted = icmp + ICMP_SIZE;
 	__u8 type;
 
 	if (bpf_skb_load_bytes(skb, icmp, &type, 1) || type != ICMP_TOO_BIG || bpf_skb_load_bytes(skb, icmp + ICMP_MTU, &before, 4))
 		return;
 	after = bpf_ntohl(before);
-	if (after < octets + MIN_MTU)
+	if (after < octets + MIN_MTU || is_own_tunnel(skb, node, quoted)) {
+		if (!bpf_skb_load_bytes(skb, quoted + 24, w->address, sizeof(w->address)))
+			store_path(w, after);
 		return;
+	}
 	after = bpf_htonl(after - octets);
 	bpf_skb_store_bytes(skb, icmp + ICMP_MTU, &after, 4, 0);
 	bpf_l4_csum_replace(skb, icmp + ICMP_CHECKSUM, before, after, 4);
@@ -121,11 +140,12 @@ __attribute__((noinline)) int clear_header(struct __sk_buff *skb, __u32 icmp, __
 /* Clears IOAM options quoted by the ICMPv6 error behind the IPv6 header. */
 __attribute__((noinline)) int clear_error(struct __sk_buff *skb, __u32 l2)
 {
+	struct ioam_settings *node = settings();
 	struct ioam_work *w = work();
 	__u32 icmp = l2 + IP6_SIZE, quoted = icmp + ICMP_SIZE, header = quoted + IP6_SIZE, found = 0;
 	__u8 type, ip[8], head[4];
 
-	if (!w || bpf_skb_load_bytes(skb, icmp, &type, 1) || type >= ICMP_FIRST_QUERY || bpf_skb_load_bytes(skb, quoted, ip, sizeof(ip)))
+	if (!w || !node || bpf_skb_load_bytes(skb, icmp, &type, 1) || type >= ICMP_FIRST_QUERY || bpf_skb_load_bytes(skb, quoted, ip, sizeof(ip)))
 		return 0;
 	type = ip[6];
 	w->total = 0;
@@ -149,8 +169,40 @@ __attribute__((noinline)) int clear_error(struct __sk_buff *skb, __u32 l2)
 	}
 	if (!found)
 		return 0;
-	correct_mtu(skb, icmp, w->total);
+	correct_mtu(skb, w, node, icmp, w->total);
 	count(IOAM_ERROR_CLEARED);
+	return 0;
+}
+
+/* Reports whether a received packet is for this host. */
+static __always_inline int is_local(struct __sk_buff *skb, struct ioam_work *w, __u32 l2)
+{
+	struct bpf_fib_lookup *fib = (struct bpf_fib_lookup *)w->fib;
+	long found;
+
+	__builtin_memset(fib, 0, sizeof(*fib));
+	fib->family = AF_IP6;
+	fib->ifindex = skb->ifindex;
+	if (bpf_skb_load_bytes(skb, l2 + 8, fib->ipv6_src, 32))
+		return 0;
+	found = bpf_fib_lookup(skb, fib, sizeof(*fib), BPF_FIB_LOOKUP_SKIP_NEIGH);
+	return found == BPF_FIB_LKUP_RET_NOT_FWDED || found == BPF_FIB_LKUP_RET_FWD_DISABLED;
+}
+
+/* Corrects a received Packet Too Big for this host. */
+__attribute__((noinline)) int ingress_error(struct __sk_buff *skb, __u32 l2)
+{
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = node ? current_work(node) : 0;
+	struct ioam_cached_interface *dev;
+	__u8 type;
+
+	l2 &= 15;
+	if (!w || bpf_skb_load_bytes(skb, l2 + IP6_SIZE, &type, 1) || type != ICMP_TOO_BIG)
+		return 0;
+	dev = lookup_interface(w, skb->ifindex);
+	if (dev->configured && dev->roles & IOAM_ROLE_INGRESS && is_local(skb, w, l2))
+		clear_error(skb, l2);
 	return 0;
 }
 

@@ -89,3 +89,55 @@ func TestErrorsToTheOutsideTellNothing(t *testing.T) {
 		t.Errorf("%d were cleared, want 7", n)
 	}
 }
+
+// tooBig returns a Packet Too Big to the source of a quoted packet.
+func tooBig(quoted []byte, mtu uint32) []byte {
+	in := packet(58, nil, 0)[:ethernet+ip6Size]
+	in[ethernet+6] = 58
+	binary.BigEndian.PutUint16(in[ethernet+4:], uint16(8+len(quoted)))
+	in = append(in, 2, 0, 0, 0)
+	in = append(binary.BigEndian.AppendUint32(in, mtu), quoted...)
+	binary.BigEndian.PutUint16(in[ethernet+ip6Size+2:], icmpSum(in))
+	return in
+}
+
+// If a path's MTU less the options is below 1280, its longer packets get no options. This host
+// learns MTUs less the options, like sources outside the domain.
+func TestNoOptionsBelowTheMinimumMTU(t *testing.T) {
+	outside := aNode(full)
+	outside.Interfaces[0].Egress = false
+	for _, test := range []struct {
+		name      string
+		mtu, want uint32
+		local     bool
+		options   bool // a packet of 1350 bytes gets them afterwards
+	}{
+		{"at the border", 1300, 1300, false, false},
+		{"at the border, with space", 1400, 1400 - 40, false, true},
+		{"for this host", 1300, 1300, true, false},
+		{"for this host, with space", 1400, 1400 - 40, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench(t, aNode(full), aScope(Encapsulation{Options: []Option{aTrace}, Sampling: Sampling{Kind: Every, K: 1, N: 1}}))
+			trace := codec.NewTrace(123, codec.HopLimitNode|codec.Interfaces, 3, 0)
+			if len(hop(trace)) != 40 {
+				t.Fatalf("options of %d bytes", len(hop(trace)))
+			}
+			in, program := tooBig(packet(0, hop(trace), 100)[ethernet:], test.mtu), b.objects.IoamIngress
+			if !test.local {
+				b.again(outside)
+				program = b.objects.IoamEgress
+			}
+			_, got := b.run(program, in, skb{})
+			if mtu := binary.BigEndian.Uint32(got[ethernet+ip6Size+4:]); mtu != test.want || icmpSum(got) != 0 {
+				t.Errorf("the MTU is %d, want %d; checksum %#x", mtu, test.want, icmpSum(got))
+			}
+			b.again(aNode(full), aScope(Encapsulation{Options: []Option{aTrace}, Sampling: Sampling{Kind: Every, K: 1, N: 1}}))
+			_, long := b.run(b.objects.IoamEgress, packet(0, nil, 1350-48), skb{})
+			_, short := b.run(b.objects.IoamEgress, packet(0, nil, 1000), skb{})
+			if has := long[ethernet+6] == 0; has != test.options || short[ethernet+6] != 0 {
+				t.Errorf("options of a long packet: %t, want %t; of a short one: %t", has, test.options, short[ethernet+6] == 0)
+			}
+		})
+	}
+}

@@ -180,6 +180,8 @@ static __always_inline int ingress(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	if (next == PROTOCOL_TCP)
 		return read_packet_context(skb, next);
+	if (next == NEXTHDR_ICMP)
+		ingress_error(skb, l2);
 	if (!extension_is(next))
 		return TC_ACT_UNSPEC;
 	return ingress_verdict(skb, next, hop_limit);

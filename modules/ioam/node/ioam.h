@@ -282,6 +282,13 @@ struct ioam_buffer {
 	__u32 words[IOAM_WORDS];
 };
 
+/* MTU of the path to a destination, from a Packet Too Big that left no space for options. */
+struct ioam_path {
+	__u64 until; /* monotonic ns */
+	__u32 mtu;
+	__u32 pad;
+};
+
 /* The headers of an encapsulation before the fields are filled in. */
 struct ioam_template {
 	__u64 longs[IOAM_TEMPLATE / 2];

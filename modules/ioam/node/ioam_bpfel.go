@@ -186,6 +186,13 @@ const (
 	ioamIoamNamespaceFlagIOAM_LOOPBACK ioamIoamNamespaceFlag = 4
 )
 
+type ioamIoamPath struct {
+	_     structs.HostLayout
+	Until uint64
+	Mtu   uint32
+	Pad   uint32
+}
+
 type ioamIoamProof struct {
 	_        structs.HostLayout
 	Prime    uint64
@@ -417,6 +424,7 @@ type ioamIoamWork struct {
 	Fib     [8]uint64
 	Remote  ioamMatchPrefix
 	_       [4]byte
+	Path    ioamIoamPath
 }
 
 type ioamMatchDepth uint32
@@ -449,6 +457,7 @@ const (
 	ioamMapIoamInterfaces    = "ioam_interfaces"
 	ioamMapIoamNamespaces    = "ioam_namespaces"
 	ioamMapIoamNode          = "ioam_node"
+	ioamMapIoamPaths         = "ioam_paths"
 	ioamMapIoamRecords       = "ioam_records"
 	ioamMapIoamScopeCounted  = "ioam_scope_counted"
 	ioamMapIoamScopes        = "ioam_scopes"
@@ -467,6 +476,7 @@ const (
 	ioamProgIoamIngress      = "ioam_ingress"
 	ioamProgIoamIngressBare  = "ioam_ingress_bare"
 	ioamVarIoamEnumerations  = "ioam_enumerations"
+	ioamVarIoamPathsKnown    = "ioam_paths_known"
 	ioamVarIoamReads         = "ioam_reads"
 	ioamVarScopeDepth        = "scope_depth"
 	ioamVarScopeNetns        = "scope_netns"
@@ -533,6 +543,7 @@ type ioamMapSpecs struct {
 	IoamInterfaces    *ebpf.MapSpec `ebpf:"ioam_interfaces"`
 	IoamNamespaces    *ebpf.MapSpec `ebpf:"ioam_namespaces"`
 	IoamNode          *ebpf.MapSpec `ebpf:"ioam_node"`
+	IoamPaths         *ebpf.MapSpec `ebpf:"ioam_paths"`
 	IoamRecords       *ebpf.MapSpec `ebpf:"ioam_records"`
 	IoamScopeCounted  *ebpf.MapSpec `ebpf:"ioam_scope_counted"`
 	IoamScopes        *ebpf.MapSpec `ebpf:"ioam_scopes"`
@@ -553,6 +564,7 @@ type ioamMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ioamVariableSpecs struct {
 	IoamEnumerations *ebpf.VariableSpec `ebpf:"ioam_enumerations"`
+	IoamPathsKnown   *ebpf.VariableSpec `ebpf:"ioam_paths_known"`
 	IoamReads        *ebpf.VariableSpec `ebpf:"ioam_reads"`
 	ScopeDepth       *ebpf.VariableSpec `ebpf:"scope_depth"`
 	ScopeNetns       *ebpf.VariableSpec `ebpf:"scope_netns"`
@@ -587,6 +599,7 @@ type ioamMaps struct {
 	IoamInterfaces    *ebpf.Map `ebpf:"ioam_interfaces"`
 	IoamNamespaces    *ebpf.Map `ebpf:"ioam_namespaces"`
 	IoamNode          *ebpf.Map `ebpf:"ioam_node"`
+	IoamPaths         *ebpf.Map `ebpf:"ioam_paths"`
 	IoamRecords       *ebpf.Map `ebpf:"ioam_records"`
 	IoamScopeCounted  *ebpf.Map `ebpf:"ioam_scope_counted"`
 	IoamScopes        *ebpf.Map `ebpf:"ioam_scopes"`
@@ -612,6 +625,7 @@ func (m *ioamMaps) Close() error {
 		m.IoamInterfaces,
 		m.IoamNamespaces,
 		m.IoamNode,
+		m.IoamPaths,
 		m.IoamRecords,
 		m.IoamScopeCounted,
 		m.IoamScopes,
@@ -633,6 +647,7 @@ func (m *ioamMaps) Close() error {
 // It can be passed to loadIoamObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ioamVariables struct {
 	IoamEnumerations *ebpf.Variable `ebpf:"ioam_enumerations"`
+	IoamPathsKnown   *ebpf.Variable `ebpf:"ioam_paths_known"`
 	IoamReads        *ebpf.Variable `ebpf:"ioam_reads"`
 	ScopeDepth       *ebpf.Variable `ebpf:"scope_depth"`
 	ScopeNetns       *ebpf.Variable `ebpf:"scope_netns"`

@@ -35,6 +35,9 @@ func (j *judge) option(result *ruling, e extension, o tlv, leaving bool) (flaw s
 	if flaw := bodyFlaw(kind, data); flaw != "" {
 		return flaw
 	}
+	if o.kind == 0x11 && (kind == 0 || kind == 2 && data[2] == 0) { // must not change en route
+		return ""
+	}
 	switch at += 4; kind {
 	case 0:
 		j.trace(result, n, at)

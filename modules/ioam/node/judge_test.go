@@ -54,7 +54,7 @@ var messages = []byte{135, 139, 140}
 func extensions(frame []byte, border bool) (list []extension, flaw string) {
 	kind, at, fragment := frame[ethernet+6], atOptions, false
 	for {
-		walked := kind == 60 || kind == 43 || kind == 0 && len(list) == 0 || border && (kind == 44 || kind == 51 || slices.Contains(messages, kind))
+		walked := kind == 60 || kind == 43 || kind == 0 && len(list) == 0 || border && (kind == 0 || kind == 44 || kind == 51 || slices.Contains(messages, kind))
 		switch {
 		case !walked:
 			return list, ""

@@ -119,7 +119,7 @@ __attribute__((noinline)) int loopback_verdict(struct __sk_buff *skb)
 	if (!node || !w)
 		return DONE;
 	l2 = w->l2 & 15;
-	if (!find_lone_option(skb, l2, &a) || a.option[3] != IOAM_TRACE || a.length < 10 || (a.length & 3) != 2)
+	if (!find_lone_option(skb, l2, &a) || a.option[0] != OPTION_MUTABLE || a.option[3] != IOAM_TRACE || a.length < 10 || (a.length & 3) != 2)
 		return DONE;
 	head = bpf_ntohl(*(__u32 *)(a.option + 4));
 	ns = lookup_namespace(w, head >> 16);

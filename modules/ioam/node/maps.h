@@ -13,6 +13,8 @@
 #define WORD_MASK (IOAM_WORDS - 1)
 #define IOAM_OCTETS (IOAM_WORDS * 4)
 #define OCTET_MASK (IOAM_OCTETS - 1)
+#define OPTION_IMMUTABLE 0x11 /* types of IPv6 options with IOAM (RFC 9486) */
+#define OPTION_MUTABLE 0x31
 #define DONE 255  /* loop callback: stop; 0: next round; others are parser errors */
 #define MAX_DEFERRED 4   /* options per packet processed after the parser accepted all */
 #define MAX_HEADERS 8 /* extension headers read per packet */
@@ -120,6 +122,7 @@ struct ioam_work {
 	__u64 address[2];          /* off the stack, which is short without a JIT compiler */
 	__u64 fib[8];              /* struct bpf_fib_lookup */
 	struct match_prefix remote;
+	struct ioam_path path;     /* to store */
 };
 
 struct {
@@ -209,6 +212,14 @@ struct {
 	__type(key, struct ioam_edge_key);
 	__type(value, struct ioam_context);
 } ioam_contexts SEC(".maps");
+
+/* By destination, or end of a tunnel. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64[2]);
+	__type(value, struct ioam_path);
+} ioam_paths SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -12,7 +12,7 @@
 
 #define FLAGS (15U << 7)
 
-static __always_inline enum ioam_count record_trace(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_cached_namespace *ns, __u32 at, __u32 length)
+static __always_inline enum ioam_count record_trace(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_cached_namespace *ns, __u32 at, __u32 length, __u32 mutable)
 {
 	struct ioam_settings *node = settings();
 	__u32 head = word(&w->in, at), type = word(&w->in, at + 1) >> 8;
@@ -28,6 +28,10 @@ static __always_inline enum ioam_count record_trace(struct __sk_buff *skb, struc
 		return IOAM_NODE_LENGTH;
 	if (remaining * 4 > length - 8)
 		return IOAM_REMAINING;
+	if (!mutable) {
+		count(IOAM_UNSUPPORTED);
+		return IOAM_GOOD;
+	}
 	if (head & IOAM_FLAG_ACTIVE) {
 		w->active = 1;
 		count(IOAM_ACTIVE);
@@ -50,7 +54,7 @@ static __always_inline enum ioam_count record_trace(struct __sk_buff *skb, struc
 	return IOAM_GOOD;
 }
 
-static __always_inline enum ioam_count update_proof(struct ioam_work *w, __u32 space, __u32 at, __u32 length)
+static __always_inline enum ioam_count update_proof(struct ioam_work *w, __u32 space, __u32 at, __u32 length, __u32 mutable)
 {
 	struct ioam_namespace *ns = bpf_map_lookup_elem(&ioam_namespaces, &space);
 	__u64 id;
@@ -61,6 +65,10 @@ static __always_inline enum ioam_count update_proof(struct ioam_work *w, __u32 s
 	}
 	if (length != 20)
 		return IOAM_FIELDS;
+	if (!mutable) {
+		count(IOAM_UNSUPPORTED);
+		return IOAM_GOOD;
+	}
 	if (!ns || !update_cumulative(&w->in, ns, at + 1))
 		return IOAM_GOOD;
 	w->dirty = 1;
@@ -123,14 +131,15 @@ __attribute__((noinline)) int process_deferred(struct __sk_buff *skb, __u32 i)
 }
 
 /*
- * Processes the IOAM option at byte offset at of in. length counts the bytes behind the length
+ * Processes the IOAM option at byte offset at of in. An option that must not change en route
+ * (RFC 8200 section 4.2) gets no node data and no share of a proof. length counts the bytes behind the length
  * field.
  */
 __attribute__((noinline)) int process_option(struct __sk_buff *skb, __u32 at, __u32 length)
 {
 	struct ioam_work *w = work();
 	struct ioam_cached_namespace *ns;
-	__u32 kind, data, id;
+	__u32 kind, data, id, mutable;
 
 	if (!w)
 		return IOAM_GOOD;
@@ -139,6 +148,7 @@ __attribute__((noinline)) int process_option(struct __sk_buff *skb, __u32 at, __
 		return IOAM_SHORT;
 	if (at & 3)
 		return IOAM_ALIGNMENT;
+	mutable = octet(&w->in, at) == OPTION_MUTABLE;
 	kind = octet(&w->in, at + 3);
 	length -= 2;
 	data = at / 4 + 1;
@@ -169,9 +179,9 @@ __attribute__((noinline)) int process_option(struct __sk_buff *skb, __u32 at, __
 	}
 	switch (kind) {
 	case IOAM_TRACE:
-		return record_trace(skb, w, ns, data, length);
+		return record_trace(skb, w, ns, data, length, mutable);
 	case IOAM_PROOF:
-		return update_proof(w, id, data, length);
+		return update_proof(w, id, data, length, mutable);
 	case IOAM_EDGE:
 		return check_edge(w, data, length);
 	case IOAM_EXPORT:

@@ -25,7 +25,7 @@ __attribute__((noinline)) int transit_verdict(struct __sk_buff *skb, __u32 l2, _
 	if (!node || !w)
 		return DONE;
 	l2 &= 15;
-	if (!find_lone_option(skb, l2, &a) || a.option[3] != IOAM_TRACE || a.length < 10 || (a.length & 3) != 2)
+	if (!find_lone_option(skb, l2, &a) || a.option[0] != OPTION_MUTABLE || a.option[3] != IOAM_TRACE || a.length < 10 || (a.length & 3) != 2)
 		return DONE;
 	data = (__u32 *)(a.option + 4);
 	head = bpf_ntohl(data[0]);

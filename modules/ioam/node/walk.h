@@ -10,8 +10,6 @@
 
 #define OPTION_PAD1 0
 #define OPTION_PADN 1
-#define OPTION_IMMUTABLE 0x11
-#define OPTION_MUTABLE 0x31
 #define MAX_PADDING 7
 #define MAX_HEADER 2048
 #define FIRST_READ 64 /* bytes of the first read, before the header's length is known */
@@ -82,10 +80,13 @@ static __always_inline int has_options(__u32 type)
 	return type == NEXTHDR_HOP || type == NEXTHDR_DEST;
 }
 
-/* Reports whether a header of this type at position nth is read. */
+/*
+ * Reports whether a header of this type at position nth is read. The border also reads Hop-by-Hop
+ * headers in other places than the first, which RFC 8200 forbids and routers forward.
+ */
 static __always_inline int is_walked(__u32 type, int nth, __u32 border)
 {
-	if (type == NEXTHDR_HOP)
+	if (type == NEXTHDR_HOP && !border)
 		return !nth;
 	return border ? extension_is(type) : extension_in(type, EXTENSION_REPEATED);
 }
