@@ -68,7 +68,7 @@ func (s *Summary) Add(r *Record) {
 	switch r.Proof {
 	case "holds":
 		s.Proven++
-	case "does not hold":
+	case "does not hold", "replayed":
 		s.Not++
 	}
 	flow := s.flow(r)

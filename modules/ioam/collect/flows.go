@@ -139,7 +139,7 @@ func (t *flowTrace) add(r *Record) {
 	switch r.Proof {
 	case "holds":
 		t.proven++
-	case "does not hold":
+	case "does not hold", "replayed":
 		t.not++
 	}
 	began := false

@@ -41,7 +41,7 @@ type Record struct {
 	HopLimit     uint8  `json:"hop_limit"`
 	Interface    uint32 `json:"interface"` // index of the ingress interface
 	Length       uint32 `json:"length"`    // bytes of the IPv6 packet
-	// Proof is "holds", "does not hold", or "" without a proof.
+	// Proof is "holds", "does not hold", "replayed", or "" without a proof.
 	Proof string `json:"proof,omitempty"`
 	// Looped reports a copy sent back by a node: that node is the source, and the traces contain
 	// both directions.

@@ -5,7 +5,6 @@ package node
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -13,9 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 
-	"weir/kernel/testutil"
 	"weir/modules/ioam/codec"
-	"weir/modules/ioam/proof"
 )
 
 // aTrace is an option for two nodes with fields that do not depend on the time.
@@ -329,76 +326,6 @@ func TestWhatDoesNotFitIsLeftAlone(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The proof of a path holds if every node took part in order.
-func TestAProofIsMadeAndChecked(t *testing.T) {
-	r := testutil.Rand(t)
-	nodes, err := proof.Profiles(4, r.Uint64)
-	odd, err2 := proof.Profiles(4, r.Uint64)
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
-	benches := make([]*bench, len(nodes))
-	for i, profile := range nodes {
-		n := Namespace{ID: 123, Proof: []proof.Profile{profile, odd[i]}, Remove: i == len(nodes)-1, Strict: i == len(nodes)-1}
-		benches[i] = newBench(t, aNode(n), aScope(Encapsulation{Options: []Option{{Type: codec.ProofOfTransit, Namespace: 123}}}))
-	}
-	_, first := benches[0].run(benches[0].objects.IoamEgress, packet(0, nil, 10), skb{})
-	for name, test := range map[string]struct {
-		path []int
-		want uint32
-	}{"in order": {[]int{1, 2}, unspec}, "one missed": {[]int{1}, shot}, "out of order": {[]int{2, 1}, shot}, "twice": {[]int{1, 1, 2}, shot}} {
-		p := first
-		for _, i := range test.path {
-			if err := benches[i].setScopesNone(); err != nil {
-				t.Fatal(err)
-			}
-			_, p = benches[i].run(benches[i].objects.IoamEgress, p, skb{From: 1})
-		}
-		last := benches[3]
-		if verdict, _ := last.run(last.objects.IoamIngress, p, skb{}); verdict != test.want {
-			t.Errorf("%s: verdict %d, want %d", name, verdict, test.want)
-		}
-	}
-	seen := proveBothProfiles(t, benches)
-	last := benches[3]
-	if proven, not, dropped := last.counted(ioamIoamCountIOAM_PROVEN), last.counted(ioamIoamCountIOAM_DISPROVEN), last.counted(ioamIoamCountIOAM_UNPROVEN); proven != 1+seen || not != 3 || dropped != 3 {
-		t.Errorf("counted %d, %d and %d, want %d, 3 and 3", proven, not, dropped, 1+seen)
-	}
-	if verdict, _ := last.run(last.objects.IoamIngress, packet(0, hop(codec.NewTrace(123, codec.HopLimitNode, 1, 0)), 0), skb{}); verdict != shot {
-		t.Error("a packet without a proof has passed")
-	}
-}
-
-// proveBothProfiles sends packets over their path until even and odd ids occurred. Each has a
-// profile of its own, so one can be replaced while the other is in use.
-func proveBothProfiles(t *testing.T, benches []*bench) (packets uint64) {
-	t.Helper()
-	for parities := map[uint64]bool{}; len(parities) < 2 && packets < 100; packets++ {
-		_, p := benches[0].run(benches[0].objects.IoamEgress, packet(0, nil, 10), skb{})
-		h, err := codec.DecodeHeader(p[atOptions:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		proof, err := codec.DecodeProof(h.Options[0].Data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parities[proof.PacketID&1] = true
-		for _, b := range benches[1:3] {
-			_, p = b.run(b.objects.IoamEgress, p, skb{From: 1})
-		}
-		if verdict, _ := benches[3].run(benches[3].objects.IoamIngress, p, skb{}); verdict != unspec {
-			t.Errorf("packet %#x is not proven", proof.PacketID)
-		}
-	}
-	return packets
-}
-
-// setScopesNone removes the scope.
-func (b *bench) setScopesNone() error {
-	return b.objects.IoamScopes.Put(uint32(3), ioamIoamScope{})
 }
 
 // An option type that forbids changes en route (RFC 8200 section 4.2) keeps its trace and proof:

@@ -175,7 +175,7 @@ __attribute__((noinline)) int fill_item(struct __sk_buff *skb, __u32 encap, __u3
 		ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
 		if (!ns)
 			break;
-		write_long(b, at, (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32());
+		write_long(b, at, next_proof_id(id));
 		write_long(b, at + 2, 0);
 		if (!ns->proof[read_long(b, at) & 1].prime) /* use the other profile */
 			b->words[(at + 1) & WORD_MASK] ^= bpf_htonl(1);
@@ -303,6 +303,14 @@ static __always_inline int load_destination(struct __sk_buff *skb, struct ioam_w
 	return !bpf_skb_load_bytes(skb, l2 + 24, w->address, sizeof(w->address));
 }
 
+/* The device's MTU now; the configured one if the kernel cannot look it up. */
+static __always_inline __u32 device_mtu(struct __sk_buff *skb, __u32 configured)
+{
+	__u32 mtu = 0;
+
+	return bpf_check_mtu(skb, 0, &mtu, 0, 0) >= 0 && mtu ? mtu : configured;
+}
+
 /* Encapsulates a packet of the nth selected scope. */
 __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 {
@@ -340,7 +348,7 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 		return 0;
 	}
 	more = e->hop + e->destination + (e->tunnel ? IP6_SIZE : 0) - p.cover;
-	mtu = dev->mtu;
+	mtu = device_mtu(skb, dev->mtu);
 	if (ioam_paths_known && p.length + more > MIN_MTU && load_destination(skb, w, e, p.l2))
 		mtu = path_mtu(mtu);
 	flags = growth_flags(skb, &p, more, mtu);

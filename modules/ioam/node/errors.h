@@ -89,8 +89,8 @@ static __always_inline int is_own_tunnel(struct __sk_buff *skb, const struct ioa
 }
 
 /*
- * Reduces the MTU of a Packet Too Big by the length of the options. If that is below the minimum, or
- * of a tunnel, stores the path's MTU instead.
+ * Reduces the MTU of a Packet Too Big by the length of the options. If that is below the minimum,
+ * or of a tunnel, stores the path's MTU instead.
  */
 static __always_inline void correct_mtu(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_settings *node, __u32 icmp, __u32 octets)
 {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -91,7 +92,27 @@ func (d *dataPlane) setNamespaces(want map[uint16]Namespace) error {
 			return fmt.Errorf("set namespace %d: %w", id, err)
 		}
 	}
-	return prune(d.objects.IoamNamespaces, func(key uint32) bool { _, stays := want[uint16(key)]; return stays })
+	stays := func(key uint32) bool { _, stays := want[uint16(key)]; return stays }
+	return errors.Join(prune(d.objects.IoamNamespaces, stays), d.setProofs(want))
+}
+
+// setProofs makes the windows of proofs. Sequence numbers start at the time in units of 64 ns, so
+// that they increase over restarts of this node, and stay in existing windows.
+func (d *dataPlane) setProofs(want map[uint16]Namespace) error {
+	proven := func(key uint32) bool { return len(want[uint16(key>>1)].Proof) > 0 }
+	for id, n := range want {
+		if len(n.Proof) == 0 {
+			continue
+		}
+		for odd := range uint32(2) {
+			window := ioamIoamProofWindow{Sent: uint64(time.Now().UnixNano()) / 64}
+			err := d.objects.IoamProofs.Update(uint32(id)<<1|odd, window, ebpf.UpdateNoExist)
+			if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+				return fmt.Errorf("set proofs of namespace %d: %w", id, err)
+			}
+		}
+	}
+	return prune(d.objects.IoamProofs, proven)
 }
 
 // prune deletes the entries with keys that do not stay.

@@ -17,6 +17,7 @@ enum ioam_bounds {
 	IOAM_TLVS = 48,        /* options and paddings parsed per header */
 	IOAM_NAMESPACES = 256, /* namespaces of a node */
 	IOAM_INTERFACES = 1024,
+	IOAM_WINDOW = 64,      /* 64-bit words of a window of proofs: 4096 sequence numbers */
 	IOAM_CONTEXT_WORDS = 7, /* words of a trace context in opaque state */
 };
 
@@ -69,6 +70,7 @@ enum ioam_count {
 	IOAM_LIMITED,          /* postcards above the rate limit */
 	IOAM_PROVEN,           /* valid proofs */
 	IOAM_DISPROVEN,        /* invalid proofs */
+	IOAM_REPLAYED,         /* valid proofs that were received before, or are too old */
 	IOAM_UNPROVEN,         /* packets dropped without a valid proof */
 	IOAM_EDGES,            /* edge-to-edge options at their end */
 	IOAM_LOOPED,           /* copies returned to the source */
@@ -129,6 +131,19 @@ struct ioam_proof {
 	__u64 secret;   /* the verifier's secret; ~0 on other nodes */
 	__u64 mask_in;  /* shared with the previous node; 0 on the first */
 	__u64 mask_out; /* shared with the next node; 0 on the last */
+};
+
+/*
+ * Sequence numbers of a namespace's proofs, for one profile. They are bits 1 to 63 of the ids.
+ * sent is that of the first node, for both profiles; the verifier uses the rest.
+ */
+struct ioam_proof_window {
+	struct bpf_spin_lock lock;
+	__u32 pad;
+	__u64 prime;             /* of the profile: another one starts a new window */
+	__u64 sent;              /* next sequence number */
+	__u64 highest;           /* received */
+	__u64 seen[IOAM_WINDOW]; /* ring of bits, up to highest */
 };
 
 struct ioam_namespace {
@@ -230,7 +245,7 @@ struct ioam_record {
 	__u8 traffic_class;
 	__u8 hop_limit;
 	__u8 kind;             /* enum ioam_record_kind */
-	__u8 proof;            /* 1: valid, 2: invalid */
+	__u8 proof;            /* 1: valid, 2: invalid, 3: replayed */
 	__u8 next_header;      /* type of the first header behind the record */
 };
 

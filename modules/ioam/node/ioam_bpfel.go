@@ -24,6 +24,7 @@ const (
 	ioamIoamBoundsIOAM_TLVS          ioamIoamBounds = 48
 	ioamIoamBoundsIOAM_NAMESPACES    ioamIoamBounds = 256
 	ioamIoamBoundsIOAM_INTERFACES    ioamIoamBounds = 1024
+	ioamIoamBoundsIOAM_WINDOW        ioamIoamBounds = 64
 	ioamIoamBoundsIOAM_CONTEXT_WORDS ioamIoamBounds = 7
 )
 
@@ -74,17 +75,18 @@ const (
 	ioamIoamCountIOAM_LIMITED       ioamIoamCount = 24
 	ioamIoamCountIOAM_PROVEN        ioamIoamCount = 25
 	ioamIoamCountIOAM_DISPROVEN     ioamIoamCount = 26
-	ioamIoamCountIOAM_UNPROVEN      ioamIoamCount = 27
-	ioamIoamCountIOAM_EDGES         ioamIoamCount = 28
-	ioamIoamCountIOAM_LOOPED        ioamIoamCount = 29
-	ioamIoamCountIOAM_LOOP_LIMITED  ioamIoamCount = 30
-	ioamIoamCountIOAM_RETURNED      ioamIoamCount = 31
-	ioamIoamCountIOAM_ACTIVE        ioamIoamCount = 32
-	ioamIoamCountIOAM_TERMINATED    ioamIoamCount = 33
-	ioamIoamCountIOAM_CONTEXT       ioamIoamCount = 34
-	ioamIoamCountIOAM_CARRIED       ioamIoamCount = 35
-	ioamIoamCountIOAM_FAILED        ioamIoamCount = 36
-	ioamIoamCountIOAM_COUNTS        ioamIoamCount = 37
+	ioamIoamCountIOAM_REPLAYED      ioamIoamCount = 27
+	ioamIoamCountIOAM_UNPROVEN      ioamIoamCount = 28
+	ioamIoamCountIOAM_EDGES         ioamIoamCount = 29
+	ioamIoamCountIOAM_LOOPED        ioamIoamCount = 30
+	ioamIoamCountIOAM_LOOP_LIMITED  ioamIoamCount = 31
+	ioamIoamCountIOAM_RETURNED      ioamIoamCount = 32
+	ioamIoamCountIOAM_ACTIVE        ioamIoamCount = 33
+	ioamIoamCountIOAM_TERMINATED    ioamIoamCount = 34
+	ioamIoamCountIOAM_CONTEXT       ioamIoamCount = 35
+	ioamIoamCountIOAM_CARRIED       ioamIoamCount = 36
+	ioamIoamCountIOAM_FAILED        ioamIoamCount = 37
+	ioamIoamCountIOAM_COUNTS        ioamIoamCount = 38
 )
 
 type ioamIoamEdgeKey struct {
@@ -202,6 +204,19 @@ type ioamIoamProof struct {
 	Secret   uint64
 	MaskIn   uint64
 	MaskOut  uint64
+}
+
+type ioamIoamProofWindow struct {
+	_    structs.HostLayout
+	Lock struct {
+		_   structs.HostLayout
+		Val uint32
+	}
+	Pad     uint32
+	Prime   uint64
+	Sent    uint64
+	Highest uint64
+	Seen    [64]uint64
 }
 
 type ioamIoamRecord struct {
@@ -458,6 +473,7 @@ const (
 	ioamMapIoamNamespaces    = "ioam_namespaces"
 	ioamMapIoamNode          = "ioam_node"
 	ioamMapIoamPaths         = "ioam_paths"
+	ioamMapIoamProofs        = "ioam_proofs"
 	ioamMapIoamRecords       = "ioam_records"
 	ioamMapIoamScopeCounted  = "ioam_scope_counted"
 	ioamMapIoamScopes        = "ioam_scopes"
@@ -544,6 +560,7 @@ type ioamMapSpecs struct {
 	IoamNamespaces    *ebpf.MapSpec `ebpf:"ioam_namespaces"`
 	IoamNode          *ebpf.MapSpec `ebpf:"ioam_node"`
 	IoamPaths         *ebpf.MapSpec `ebpf:"ioam_paths"`
+	IoamProofs        *ebpf.MapSpec `ebpf:"ioam_proofs"`
 	IoamRecords       *ebpf.MapSpec `ebpf:"ioam_records"`
 	IoamScopeCounted  *ebpf.MapSpec `ebpf:"ioam_scope_counted"`
 	IoamScopes        *ebpf.MapSpec `ebpf:"ioam_scopes"`
@@ -600,6 +617,7 @@ type ioamMaps struct {
 	IoamNamespaces    *ebpf.Map `ebpf:"ioam_namespaces"`
 	IoamNode          *ebpf.Map `ebpf:"ioam_node"`
 	IoamPaths         *ebpf.Map `ebpf:"ioam_paths"`
+	IoamProofs        *ebpf.Map `ebpf:"ioam_proofs"`
 	IoamRecords       *ebpf.Map `ebpf:"ioam_records"`
 	IoamScopeCounted  *ebpf.Map `ebpf:"ioam_scope_counted"`
 	IoamScopes        *ebpf.Map `ebpf:"ioam_scopes"`
@@ -626,6 +644,7 @@ func (m *ioamMaps) Close() error {
 		m.IoamNamespaces,
 		m.IoamNode,
 		m.IoamPaths,
+		m.IoamProofs,
 		m.IoamRecords,
 		m.IoamScopeCounted,
 		m.IoamScopes,

@@ -155,6 +155,15 @@ struct {
 	__type(value, struct ioam_namespace);
 } ioam_namespaces SEC(".maps");
 
+/* By Namespace-ID << 1 and the lowest bit of ids; made with the namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 2 * IOAM_NAMESPACES);
+	__type(key, __u32);
+	__type(value, struct ioam_proof_window);
+} ioam_proofs SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -216,7 +225,7 @@ struct {
 /* By destination, or end of a tunnel. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 512);
 	__type(key, __u64[2]);
 	__type(value, struct ioam_path);
 } ioam_paths SEC(".maps");

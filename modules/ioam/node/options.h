@@ -75,8 +75,16 @@ static __always_inline enum ioam_count update_proof(struct ioam_work *w, __u32 s
 	id = read_long(&w->in, at + 1);
 	if (ns->proof[id & 1].secret == ~0ULL)
 		return IOAM_GOOD;
-	w->proof = proof_holds(&ns->proof[id & 1], id, read_long(&w->in, at + 3)) ? 1 : 2;
-	count(w->proof == 1 ? IOAM_PROVEN : IOAM_DISPROVEN);
+	if (!proof_holds(&ns->proof[id & 1], id, read_long(&w->in, at + 3))) {
+		w->proof = 2;
+		count(IOAM_DISPROVEN);
+	} else if (is_new_proof(space, id)) {
+		w->proof = 1;
+		count(IOAM_PROVEN);
+	} else {
+		w->proof = 3;
+		count(IOAM_REPLAYED);
+	}
 	return IOAM_GOOD;
 }
 
@@ -131,9 +139,9 @@ __attribute__((noinline)) int process_deferred(struct __sk_buff *skb, __u32 i)
 }
 
 /*
- * Processes the IOAM option at byte offset at of in. An option that must not change en route
- * (RFC 8200 section 4.2) gets no node data and no share of a proof. length counts the bytes behind the length
- * field.
+ * Processes the IOAM option at byte offset at of in. length counts the bytes behind the
+ * length field. An option that must not change en route (RFC 8200 section 4.2) gets no node data and
+ * no share of a proof.
  */
 __attribute__((noinline)) int process_option(struct __sk_buff *skb, __u32 at, __u32 length)
 {

@@ -52,7 +52,7 @@ func newBench(t testing.TB, want Config, scopes ...module.Bound) *bench {
 	t.Helper()
 	testutil.NeedRoot(t)
 	ns := testutil.Namespace(t, "ioam")
-	d, err := load(ns, "", sizes{scopes: 64, numbers: 2 * MaxEncapsulations, sent: defaultFlows, received: defaultFlows, contexts: defaultFlows})
+	d, err := load(ns, "", sizes{scopes: 64, numbers: 2 * MaxEncapsulations, sent: defaultFlows, received: defaultFlows, contexts: defaultFlows, proofs: 16})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * MTUs of paths that leave no space for options. If a link's MTU less the options is below 1280, the
- * minimum of IPv6, no source can be told to send shorter packets. Longer packets to that destination
- * then get no options, until the entry expires.
+ * MTUs of paths that leave no space for options. If a link's MTU less the options is below 1280,
+ * the minimum of IPv6, no source sends shorter packets. Longer packets to that destination then get
+ * no options, until the entry expires.
  */
 #ifndef WEIR_IOAM_PATH_H
 #define WEIR_IOAM_PATH_H

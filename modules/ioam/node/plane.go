@@ -108,7 +108,7 @@ func (p *hostPlane) InPlace(have module.State) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if len(hooks) != 2 || d.objects.IoamInterfaces.Lookup(uint32(i.Index), &entry) != nil || entry.Mtu != uint32(i.MTU) {
+		if len(hooks) != 2 || d.objects.IoamInterfaces.Lookup(uint32(i.Index), &entry) != nil || p.lostReserve(i, entry) {
 			return false, nil
 		}
 	}
@@ -306,6 +306,18 @@ func (p *hostPlane) lowerMTU(i place, entry *ioamIoamInterface, module int) (not
 	}
 	entry.MtuSet = uint32(to)
 	return "", sysctl.Set(p.ns, mtuKey(i.Device.Name), strconv.Itoa(to))
+}
+
+// lostReserve reports whether the kernel reset a lowered IPv6 MTU, as it does when the device's MTU
+// changes.
+func (p *hostPlane) lostReserve(i place, entry ioamIoamInterface) bool {
+	if entry.MtuSet == 0 {
+		return false
+	}
+	now, err := sysctl.Get(p.ns, mtuKey(i.Device.Name))
+	is, wrong := strconv.Atoi(now)
+	reserved := int(entry.Mtu) - int(entry.MtuSet)
+	return err == nil && wrong == nil && is > i.MTU-reserved && i.MTU-reserved >= minMTU
 }
 
 // restoreMTU reverts lowerMTU, unless the MTU was changed since.

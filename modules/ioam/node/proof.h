@@ -69,4 +69,54 @@ static __always_inline int update_cumulative(struct ioam_buffer *b, const struct
 	return 1;
 }
 
+/* Next id of a proof: a sequence number, and a lowest bit that alternates the profiles. */
+static __always_inline __u64 next_proof_id(__u32 space)
+{
+	__u32 key = space << 1;
+	struct ioam_proof_window *window = bpf_map_lookup_elem(&ioam_proofs, &key);
+	__u64 sequence;
+
+	if (!window)
+		return 0;
+	sequence = __sync_fetch_and_add(&window->sent, 1);
+	return sequence << 1 | (sequence & 1);
+}
+
+/*
+ * Reports whether a valid proof is new, and marks its sequence number as received. Numbers a window
+ * below the highest are rejected, as by IPsec (RFC 4303 section 3.4.3).
+ */
+__attribute__((noinline)) int is_new_proof(__u32 space, __u64 id)
+{
+	struct ioam_namespace *ns = bpf_map_lookup_elem(&ioam_namespaces, &space);
+	__u32 key = space << 1 | (id & 1);
+	struct ioam_proof_window *window = bpf_map_lookup_elem(&ioam_proofs, &key);
+	__u64 sequence = id >> 1, bit = 1ULL << (sequence & 63), word = sequence >> 6, last, prime;
+	int fresh = 0;
+
+	if (!window || !ns)
+		return 0;
+	prime = ns->proof[id & 1].prime;
+	bpf_spin_lock(&window->lock);
+	if (window->prime != prime) {
+		window->prime = prime;
+		window->highest = 0;
+		window->seen[0] = 0;
+	}
+	last = window->highest >> 6;
+	if (sequence > window->highest) {
+		for (__u32 i = 1; i <= IOAM_WINDOW; i++)
+			if (last + i <= word)
+				window->seen[(last + i) & (IOAM_WINDOW - 1)] = 0;
+		window->highest = sequence;
+		last = word;
+	}
+	if (word + IOAM_WINDOW > last && !(window->seen[word & (IOAM_WINDOW - 1)] & bit)) {
+		window->seen[word & (IOAM_WINDOW - 1)] |= bit;
+		fresh = 1;
+	}
+	bpf_spin_unlock(&window->lock);
+	return fresh;
+}
+
 #endif /* WEIR_IOAM_PROOF_H */

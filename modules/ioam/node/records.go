@@ -163,7 +163,7 @@ func decodeRecord(clock collect.Clock, raw []byte, into *collect.Record) (err er
 		Time: int64(c.Time), FlowLabel: c.FlowLabel, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, Interface: c.Interface, Length: c.Length,
 		Flow: collect.Flow{Source: netip.AddrFrom16(c.Source), Destination: netip.AddrFrom16(c.Destination), SourcePort: c.SourcePort,
 			DestinationPort: c.DestinationPort, Protocol: c.Protocol},
-		Proof:  [3]string{"", "holds", "does not hold"}[min(c.Proof, 2)],
+		Proof:  [4]string{"", "holds", "does not hold", "replayed"}[min(c.Proof, 3)],
 		Looped: c.Kind == uint8(ioamIoamRecordKindIOAM_RECORD_LOOPED),
 	}
 	if c.Kind&uint8(ioamIoamRecordKindIOAM_RECORD_CONTEXT) != 0 {

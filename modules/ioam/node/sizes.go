@@ -29,15 +29,21 @@ type sizes struct {
 	numbers        int // of encapsulations: an update uses free ones
 	sent, received int // flows
 	contexts       int // flows with a stored trace context
+	proofs         int // windows of proofs
 	records        uint32
 }
 
 // sizesOf returns the capacities for states together.
 func sizesOf(want module.State, d Config, states ...module.State) sizes {
-	s := sizes{scopes: module.CapacityFor(append(states, want)...), sent: 1, received: 1, contexts: 1, records: fewRecords}
+	s := sizes{scopes: module.CapacityFor(append(states, want)...), sent: 1, received: 1, contexts: 1, proofs: 1, records: fewRecords}
 	flows := d.Node.flows()
 	if d.Removes() {
 		s.received, s.records = flows, 0
+	}
+	for _, n := range d.Namespaces {
+		if n.ProofFile != "" {
+			s.proofs += 2
+		}
 	}
 	if d.Node.TraceContext {
 		s.contexts = flows
@@ -82,7 +88,7 @@ func (s sizes) set(spec *ebpf.CollectionSpec) {
 		ioamMapIoamScopes: s.scopes, ioamMapIoamScopeCounted: s.scopes,
 		ioamMapIoamEncaps: s.numbers + 1, ioamMapIoamTemplates: s.numbers + 1,
 		ioamMapIoamEdgesSent: s.sent, ioamMapIoamEdgesReceived: s.received,
-		ioamMapIoamContexts: max(s.contexts, 1),
+		ioamMapIoamContexts: max(s.contexts, 1), ioamMapIoamProofs: max(s.proofs, 1),
 	} {
 		spec.Maps[name].MaxEntries = uint32(entries)
 	}
