@@ -139,9 +139,9 @@ __attribute__((noinline)) int process_deferred(struct __sk_buff *skb, __u32 i)
 }
 
 /*
- * Processes the IOAM option at byte offset at of in. length counts the bytes behind the
- * length field. An option that must not change en route (RFC 8200 section 4.2) gets no node data and
- * no share of a proof.
+ * Processes the IOAM option at byte offset at of in. length counts the bytes behind the length
+ * field. An option that must not change en route (RFC 8200 section 4.2) gets no node data and no
+ * share of a proof.
  */
 __attribute__((noinline)) int process_option(struct __sk_buff *skb, __u32 at, __u32 length)
 {

@@ -14,6 +14,7 @@ import (
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/core/selector"
+	"weir/kernel/rtnl"
 	"weir/kernel/testutil"
 	"weir/modules/ioam/codec"
 
@@ -52,6 +53,14 @@ func newBench(t testing.TB, want Config, scopes ...module.Bound) *bench {
 	t.Helper()
 	testutil.NeedRoot(t)
 	ns := testutil.Namespace(t, "ioam")
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetMTU("lo", 1500); err != nil {
+		t.Fatal(err)
+	}
 	d, err := load(ns, "", sizes{scopes: 64, numbers: 2 * MaxEncapsulations, sent: defaultFlows, received: defaultFlows, contexts: defaultFlows, proofs: 16})
 	if err != nil {
 		t.Fatal(err)
