@@ -37,7 +37,7 @@ var rateUnits = map[string]float64{
 }
 
 var sizeUnits = map[string]float64{
-	"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+	"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "pib": 1 << 50,
 }
 
 // split separates the number at the front of s from the unit behind it.
@@ -182,7 +182,7 @@ func (r BitRate) String() string {
 
 // String prints the size in binary units, as in "64 KiB".
 func (b ByteSize) String() string {
-	return scaled(float64(b), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB"})
+	return scaled(float64(b), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"})
 }
 
 // String prints the share as a percentage, as in "1 %".

@@ -78,6 +78,7 @@ func TestParseByteSize(t *testing.T) {
 		{"10kB", 10000, ""},
 		{"2.5 MB", 2500000, ""},
 		{"1TiB", 1 << 40, ""},
+		{"1PiB", 1 << 50, ""},
 		{"0", 0, ""},
 		{"0.1B", 0, `size "0.1B" is below 1 B`},
 		{"-1", 0, `size "-1" is negative`},

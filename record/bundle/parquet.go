@@ -137,6 +137,9 @@ func readRows[Row, T any](content []byte, convert func(*Row, *keeper) (T, error)
 		if err != nil {
 			return nil, err
 		}
+		if n == 0 { // the footer promises more rows than the pages hold: the library would repeat this
+			return nil, fmt.Errorf("damaged: %w after %d rows of %d", io.ErrNoProgress, len(items), f.file.NumRows())
+		}
 	}
 	if int64(len(items)) != f.file.NumRows() {
 		return nil, fmt.Errorf("holds %d rows of %d", len(items), f.file.NumRows())

@@ -149,10 +149,10 @@ func parse(control []byte) (at time.Duration, tag [4]byte) {
 	at = -1
 	for len(control) >= unix.CmsgLen(0) {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
-		length := int(h.Len) - unix.CmsgLen(0)
-		if length < 0 || int(h.Len) > len(control) {
+		if uint64(h.Len) < uint64(unix.CmsgLen(0)) || uint64(h.Len) > uint64(len(control)) {
 			break
 		}
+		length := int(h.Len) - unix.CmsgLen(0)
 		data := control[unix.CmsgLen(0):h.Len]
 		switch {
 		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && length >= 16:
