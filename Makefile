@@ -101,6 +101,10 @@ bench: peers ## Run every benchmark, peers beside; use a quiet machine
 bench-once: peers ## Run every benchmark once, so that none rots
 	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 1800s ./bench/... ./modules/ioam/... ./modules/class/...
 
+.PHONY: fuzz
+fuzz: ## Run every fuzzer in turn and print executions and findings; FUZZTIME=100s each
+	GO='$(GO)' scripts/fuzz -t $(or $(FUZZTIME),100s)
+
 .PHONY: install
 install: ## Install binary, man pages, completions, weir.service and the policy; PREFIX=/usr/local, DESTDIR=
 	@mkdir -p bin

@@ -5,6 +5,7 @@ package bundle
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,7 +26,11 @@ import (
 // Write writes the bundle to dir, which must not exist, be empty or hold a bundle; Write replaces
 // that as a whole. It sets the manifest's format to [record.FormatBundle]. After an error dir is
 // unchanged.
-func Write(dir string, b *record.Bundle) error {
+func Write(dir string, b *record.Bundle) error { return WriteContext(context.Background(), dir, b) }
+
+// WriteContext is [Write] until ctx ends: then it removes the partial bundle and returns at once,
+// though drawing may continue in the background.
+func WriteContext(ctx context.Context, dir string, b *record.Bundle) error {
 	dir, err := resolve(dir)
 	if err != nil {
 		return fmt.Errorf("write bundle: %w", err)
@@ -41,7 +46,16 @@ func Write(dir string, b *record.Bundle) error {
 	if err := os.Mkdir(partial, 0o777); err != nil {
 		return explain(fmt.Errorf("write bundle: %w", err), dir)
 	}
-	if err := writeAll(partial, b); err != nil {
+	written := make(chan error, 1)
+	go func() { written <- writeAll(partial, b) }()
+	select {
+	case err = <-written:
+	case <-ctx.Done():
+		// Under another name the writer can create no further file.
+		abandoned := sibling(dir, "abandoned")
+		return errors.Join(fmt.Errorf("write bundle %s: %w", dir, context.Cause(ctx)), os.Rename(partial, abandoned), os.RemoveAll(abandoned))
+	}
+	if err != nil {
 		return explain(errors.Join(fmt.Errorf("write bundle %s: %w", dir, err), os.RemoveAll(partial)), dir)
 	}
 	if err := replace(dir, partial); err != nil {

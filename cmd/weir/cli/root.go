@@ -84,6 +84,7 @@ a data path frame by frame, and keep the evidence.`,
 	root.InitDefaultCompletionCmd()
 	strict(root)
 	strictHelp(a, root)
+	interruptible(root)
 	return root
 }
 

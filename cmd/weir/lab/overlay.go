@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,11 +34,11 @@ as SVG and PNG, and every sample with its bundle's name.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if err := sweep(a); err != nil {
 				return err
 			}
-			return overlayBundles(a, args, out)
+			return overlayBundles(c.Context(), a, args, out)
 		},
 	}
 	command.Flags().StringVar(&out, "out", "", "folder for the bundle of all (default ./weir-out/overlay-TIME)")
@@ -65,7 +66,7 @@ type overlayFigure struct {
 }
 
 // overlayBundles writes the overlay of bundles and lists its figures.
-func overlayBundles(a *cli.App, args []string, dir string) error {
+func overlayBundles(ctx context.Context, a *cli.App, args []string, dir string) error {
 	sources, err := overlaySources(args)
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func overlayBundles(a *cli.App, args []string, dir string) error {
 		dir = filepath.Join("weir-out", "overlay-"+time.Now().Format("20060102-150405"))
 	}
 	all.Manifest.Version, all.Manifest.Command = version.Number, a.Args
-	if err := bundle.Write(dir, all); err != nil {
+	if err := bundle.WriteContext(ctx, dir, all); err != nil {
 		return err
 	}
 	result := overlayResult{Format: "weir-lab-overlay/1", Bundle: dir, Notes: all.Manifest.Notes}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/cmd/weir/clitest"
+	"weir/record"
+	"weir/record/bundle"
+)
+
+// Commands that read and draw a large bundle end after SIGTERM and leave no partial output.
+func TestCommandsEndWhileTheyRead(t *testing.T) {
+	dir := t.TempDir()
+	b := &record.Bundle{Manifest: record.Manifest{Kind: "lab", Name: "large", Started: time.Unix(1, 0)}}
+	for i := range 400_000 {
+		b.Points = append(b.Points, record.Point{Subject: "flow", Metric: "cwnd", Unit: record.Count, Repetition: 1, Attempt: 1, At: time.Duration(i), Value: float64(i)})
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := bundle.Write(filepath.Join(dir, name), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"lab", "compare", "a", "b"}, {"lab", "overlay", "a", "b", "--out", "c"}} {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			command := clitest.StartAs(t, &exec.Cmd{Dir: dir}, args...)
+			time.Sleep(100 * time.Millisecond) // any phase will do
+			if err := command.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				t.Error(err)
+			}
+			sent := time.Now()
+			_ = command.Wait()
+			t.Logf("%v ended %v after %v", args[:2], time.Since(sent).Round(time.Millisecond), s)
+			if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+				t.Errorf("%v after %v left %v", args, s, left)
+			}
+			_ = os.RemoveAll(filepath.Join(dir, "c"))
+		}
+	}
+}
