@@ -3,6 +3,7 @@
 package modules
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -144,6 +145,9 @@ func memory(t *testing.T, pins string) (sum int) {
 		sum += octets
 	}
 	err := filepath.WalkDir(pins, func(path string, entry fs.DirEntry, err error) error {
+		if path == pins && errors.Is(err, fs.ErrNotExist) {
+			return nil // classes on links pin nothing
+		}
 		if err == nil && !entry.IsDir() {
 			for _, id := range mapsOf(t, path) {
 				add(strings.TrimPrefix(path, pins+"/"), id)

@@ -11,6 +11,7 @@ import (
 	"weir/modules/class"
 	"weir/modules/class/borders"
 	"weir/modules/class/links"
+	"weir/modules/fleet"
 	"weir/modules/ioam"
 	"weir/modules/limit"
 	"weir/modules/offload"
@@ -21,7 +22,7 @@ import (
 // All lists the rooms in the order in which a policy is applied; it is released in the reverse
 // order.
 func All() []module.Module {
-	return []module.Module{limit.Module{}, cc.Module{}, class.Module{}, borders.Module{}, links.Module{}, ioam.Module{}, offload.Module{}}
+	return []module.Module{fleet.Module{}, limit.Module{}, cc.Module{}, class.Module{}, borders.Module{}, links.Module{}, ioam.Module{}, offload.Module{}}
 }
 
 // absent are keys of policies that other builds of Weir have, each with the room that it belongs

@@ -10,6 +10,7 @@ import (
 	"weir/cmd/weir/class"
 	"weir/cmd/weir/cli"
 	"weir/cmd/weir/doctor"
+	"weir/cmd/weir/fleet"
 	"weir/cmd/weir/ioam"
 	"weir/cmd/weir/lab"
 	"weir/cmd/weir/offload"
@@ -39,6 +40,7 @@ func commands(a *cli.App) []*cobra.Command {
 		avail.Command(a),
 		ioam.Command(a),
 		offload.Command(a),
+		fleet.Command(a),
 		newManCommand(a),
 		newVersionCommand(a),
 	}

@@ -50,7 +50,7 @@ func New(modules []module.Module, language *policy.Language) (*Engine, error) {
 
 // host returns the place of a module's data plane.
 func (e *Engine) host(r module.Module) module.Host {
-	return module.Host{Pins: filepath.Join(e.PinDir, r.Name()), Devices: e.DevicePins(), Files: filepath.Join(e.StateDir, r.Name()), CgroupRoot: e.CgroupRoot, Namespaces: e.Sockets}
+	return module.Host{Pins: filepath.Join(e.PinDir, r.Name()), Devices: e.DevicePins(), Files: filepath.Join(e.StateDir, r.Name()), CgroupRoot: e.CgroupRoot, Namespaces: e.Sockets, Followers: e.followers}
 }
 
 // DevicePins returns the folder of the pins at devices.

@@ -28,6 +28,20 @@ func (e *Engine) WithoutDaemon() (words []string, err error) {
 	return words, nil
 }
 
+// followers returns the planes with limits that follow shared limits.
+func (e *Engine) followers() (all []module.Followed, err error) {
+	have, err := e.store().read(current)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range e.Modules {
+		if f, follows := e.Plane(m).(module.RateFollower); follows {
+			all = append(all, module.Followed{RateFollower: f, State: have.of(m)})
+		}
+	}
+	return all, nil
+}
+
 // Active returns the time of the last apply and the active state of each module, by name.
 func (e *Engine) Active() (applied time.Time, states map[string]module.State, err error) {
 	have, err := e.store().read(current)

@@ -50,6 +50,8 @@ type Host struct {
 	CgroupRoot string
 	// Namespaces calls a function for every network namespace with a process or a name.
 	Namespaces func(func(*netns.Namespace) error) error
+	// Followers returns the active planes with shared limits; nil without an engine.
+	Followers func() ([]Followed, error)
 }
 
 // Bound is a scope of the module with its resolved selector.

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"weir/internal/yamlfile"
 )
@@ -83,6 +84,11 @@ func (d *Draft) Inherit(key string, depth int, own func(*DraftScope) Treatment) 
 		}
 		d.Treat(s, t)
 	}
+}
+
+// Declared reports whether a module before this one has declared an item of the host.
+func (d *Draft) Declared(name string) bool {
+	return slices.ContainsFunc(d.policy.Host, func(i Item) bool { return i.Name == name })
 }
 
 // Declare sets the module's treatment of an item of the host.

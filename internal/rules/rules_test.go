@@ -60,7 +60,7 @@ func part(path string) string {
 
 // mayImport lists the parts that each part may import. Every part may import the helpers.
 var mayImport = map[string][]string{
-	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "kernel", "lab", "modules", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
+	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "kernel", "lab", "modules", "modules/cc", "modules/class", "modules/fleet", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"lab":       {"kernel", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"tester":    {"kernel", "netconf", "record"},
 	"netconf":   {},
@@ -68,13 +68,14 @@ var mayImport = map[string][]string{
 	"kernel":    {},
 	"bench":     {"core/daemon", "core/engine", "core/policy", "kernel", "lab", "modules", "modules/limit", "record", "tester"},
 	"docs":      {"core/doctor", "core/module", "core/policy", "core/prove", "lab", "modules", "record", "tester"},
-	"e2e":       {"kernel", "record"},
+	"e2e":       {"kernel", "modules/fleet", "record"},
 	"packaging": {"modules"},
 
-	"modules":         {"core/module", "core/policy", "core/selector", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload"},
+	"modules":         {"core/module", "core/policy", "core/selector", "modules/cc", "modules/class", "modules/fleet", "modules/ioam", "modules/limit", "modules/offload"},
 	"modules/limit":   module("kernel", "record"),
 	"modules/cc":      module("kernel"),
 	"modules/class":   module("kernel"),
+	"modules/fleet":   module("kernel"),
 	"modules/ioam":    module("kernel", "record"),
 	"modules/offload": module("kernel"),
 

@@ -157,7 +157,7 @@ qdisc add dev a parent 1:2 handle 20: pfifo limit 9`},
 	{name: "sfq", needs: "sfq", make: "qdisc add dev a root handle 1: sfq perturb 10 limit 100 depth 50 headdrop"},
 	{name: "netem", needs: "netem", make: "qdisc add dev a root handle 1: netem limit 999 delay 3ms loss 1% 25% duplicate 2% corrupt 1% rate 33mbit"},
 	{name: "netem with a chain of losses", needs: "netem", make: "qdisc add dev a root handle 1: netem loss gemodel 1% 10% 70% 0.1% ecn"},
-	{name: "netem with jitter", needs: "netem", make: "qdisc add dev a root handle 1: netem delay 3ms 1ms", refused: "by which distribution"},
+	{name: "netem with jitter", needs: "netem", make: "qdisc add dev a root handle 1: netem delay 3ms 1ms", refused: "the dump lacks the distribution of its delay"},
 	{name: "red", needs: "red", make: "qdisc add dev a root handle 1: red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit", refused: "table of idle times"},
 	{name: "mq", needs: "mq", make: `qdisc add dev a root handle 1: mq
 qdisc add dev a parent 1:2 handle 20: pfifo limit 9`},

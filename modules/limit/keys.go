@@ -22,9 +22,11 @@ type scopeKeys struct {
 // rateKeys are the keys of one direction.
 type rateKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Rate            *units.BitRate  `yaml:"rate" doc:"Bits per second, as in 200Mbit: 64 kbit/s to 400 Gbit/s. Required without a parent; with one, its rate if left out."`
-	Min             *units.BitRate  `yaml:"min" doc:"Guaranteed rate within the parent. Only with a parent and mode: police."`
-	Weight          *int            `yaml:"weight" doc:"Weight among the siblings for the rest of the parent's rate, 1 to 10000; 1 if left out. Only with a parent."`
+	Rate            *units.BitRate  `yaml:"rate" doc:"Bits per second, as in 200Mbit: 64 kbit/s to 400 Gbit/s. Required without a parent or shared; with a parent, its rate if left out."`
+	Min             *units.BitRate  `yaml:"min" doc:"Guaranteed rate within the parent (only with mode: police) or the shared limit."`
+	Weight          *int            `yaml:"weight" doc:"Weight among the siblings, or among the hosts of a shared limit, for the remaining rate: 1 to 10000; 1 if left out."`
+	Shared          string          `yaml:"shared" doc:"Name of a shared limit of the fleet, in place of rate: the fleet grants the rate; without contact it is min."`
+	Max             *units.BitRate  `yaml:"max" doc:"Maximum rate. Only with shared."`
 	Mode            string          `yaml:"mode" enum:"police,shape" doc:"Treatment of packets beyond the rate: police marks them, rejects them at egress and drops them at ingress; shape delays them at the device. The parent's mode if left out, and police without a parent."`
 	Burst           *units.Duration `yaml:"burst" doc:"Traffic that an idle scope may send at line rate, as time at the limit; scales with the rate if left out."`
 	Mark            *units.Duration `yaml:"mark" doc:"Queueing delay, virtual with mode: police, from which packets are marked and senders slowed down."`
@@ -94,6 +96,9 @@ func readRate(d *policy.Draft, s *policy.DraftScope, dir Direction, f *rateKeys)
 	if f == nil {
 		return nil
 	}
+	if f.Shared != "" || f.Max != nil {
+		return readShared(d, s, dir, f)
+	}
 	r, child, key := &Limit{Mode: f.Mode}, s.Parent != "", dir.String()
 	switch {
 	case f.Rate != nil && (*f.Rate < police.MinRate || *f.Rate > police.MaxRate):
@@ -114,6 +119,13 @@ func readRate(d *policy.Draft, s *policy.DraftScope, dir Direction, f *rateKeys)
 	if !child && (f.Weight != nil || f.Min != nil) {
 		d.Complain(s, key, "%s: min and weight require a parent: add the key parent", key)
 	}
+	readThresholds(d, s, dir, f, r)
+	return r
+}
+
+// readThresholds reads the thresholds of one direction.
+func readThresholds(d *policy.Draft, s *policy.DraftScope, dir Direction, f *rateKeys, r *Limit) {
+	key := dir.String()
 	for _, t := range []struct {
 		name string
 		from *units.Duration
@@ -130,5 +142,4 @@ func readRate(d *policy.Draft, s *policy.DraftScope, dir Direction, f *rateKeys)
 	if r.Mark != 0 && r.Drop != 0 && r.Mark >= r.Drop {
 		d.Complain(s, key, "%s: mark %s is not below drop %s", key, r.Mark, r.Drop)
 	}
-	return r
 }

@@ -36,7 +36,7 @@ func neverReached(p *policy.Policy) (warnings []string) {
 			var lowest *policy.Scope
 			for _, selector := range outers {
 				outer, there := around[selector]
-				if limit := treatmentOf(outer).of(of); there && limit != nil && limit.Rate < rate.Rate &&
+				if limit := treatmentOf(outer).of(of); there && limit != nil && limit.Shared.Name == "" && limit.Rate < rate.Rate &&
 					(lowest == nil || limit.Rate < treatmentOf(*lowest).of(of).Rate) {
 					lowest = &outer
 				}
@@ -86,7 +86,7 @@ func tooSlow(p *policy.Policy) (warnings []string) {
 	for _, s := range p.Scopes {
 		for _, of := range direction.Both {
 			rate, above := treatmentOf(s).of(of), treatmentOf(named[s.Parent]).of(of)
-			if rate == nil || rate.Rate >= slowest || above != nil && above.Rate == rate.Rate {
+			if rate == nil || rate.Shared.Name != "" || rate.Rate >= slowest || above != nil && above.Rate == rate.Rate {
 				continue
 			}
 			each := time.Duration(packetBits * float64(time.Second) / float64(rate.Rate)).Round(time.Millisecond)

@@ -92,7 +92,10 @@ func (p *plane) Ready(want module.State) error {
 			if !shaped(b.Scope, d) {
 				continue
 			}
-			_, err := shape.Available(d)
+			mechanism, err := shape.Available(d)
+			if err == nil && mechanism != shape.Fq && treatmentOf(b.Scope).of(d).Shared.Name != "" {
+				err = fault.New(fault.Testbed, "write mode: police, or use a kernel with fq (CONFIG_NET_SCH_FQ)", "shape at the rate of a shared limit: the kernel has no fq, and an HTB class has a single rate")
+			}
 			if l, there := shaperOf(b, d, named); err == nil && there && l.Device != "" {
 				err = p.shape.Check(l)
 			}
@@ -135,6 +138,9 @@ func (p *plane) Apply(have, want module.State) (notes []string, err error) {
 		return nil, err
 	}
 	had, rest, work := policedState(have), policedState(want), shapedState(want)
+	if err := p.dropLeases(have, want); err != nil {
+		return nil, err
+	}
 	if err := p.shape.Cede(work); err != nil {
 		return nil, err
 	}
@@ -149,6 +155,9 @@ func (p *plane) Apply(have, want module.State) (notes []string, err error) {
 	shaping := p.shape
 	shaping.Foreign = &netns.Few{Most: maxForeign}
 	err = shaping.Apply(shapedState(have).Assignments, work)
+	if err == nil {
+		err = p.arrangeLeases(want)
+	}
 	return slices.Concat(notes, planned, skippedNamespaces(shaping.Foreign)), err
 }
 
@@ -254,6 +263,9 @@ func (p *plane) FollowDevices(ns *netns.Namespace, have module.State) error {
 
 // Release removes both data planes.
 func (p *plane) Release() (released bool, err error) {
+	if err := p.arrangeLeases(module.State{}); err != nil {
+		return false, err
+	}
 	shapers, err := p.shape.Release()
 	if err != nil {
 		return shapers, err

@@ -157,7 +157,8 @@ func update(plane *police.DataPlane, have, want module.State) error {
 	}
 	for _, b := range want.Scopes {
 		before, there := had[b.Index]
-		if there && before.Same(b) && plane.Active() {
+		// A grown data plane has the rates of shared limits without their leases.
+		if there && before.Same(b) && plane.Active() && !(plane.Grown() && follows(b)) {
 			set, err := isSet(plane, b)
 			if err != nil {
 				return err

@@ -103,7 +103,7 @@ func anyCounted(s policy.Scope) bool { return counted(s, Egress) || counted(s, I
 // Shaper returns the settings of the shaper for a limit. It has no device yet.
 func Shaper(l Limit, d Direction) shape.Shaper {
 	l = l.WithDefaults()
-	return shape.Shaper{Direction: d, Weight: l.Weight, Rate: l.Rate, Cost: police.Cost(l.Rate), Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop,
+	return shape.Shaper{Direction: d, Follows: l.Shared.Name != "", Weight: l.Weight, Rate: l.Rate, Cost: police.Cost(l.Rate), Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop,
 		SmallOctets: police.SmallBytes()}
 }
 

@@ -54,6 +54,13 @@ func flagValues(a *cli.App) map[string]completer {
 		all[name] = files
 	}
 	all["tester capture"] = files
+	for _, name := range []string{"name", "node", "cluster-listen", "server", "peer"} {
+		all["fleet "+name], all["fleet serve "+name], all["fleet enroll "+name] = Free, Free, Free
+	}
+	all["fleet simulate loss"], all["dir"], all["credentials"], all["file"] = Free, folders, files, files
+	for _, name := range []string{"plan", "apply", "status", "remove"} {
+		all["fleet "+name+" server"] = Free
+	}
 	return all
 }
 

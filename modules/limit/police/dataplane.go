@@ -28,6 +28,7 @@ type DataPlane struct {
 	dir     string    // directory of the pins; empty without
 	ingress bool      // the ingress program is needed, and attached with the others
 	inward  link.Link // attachment of the ingress program, if made by this process
+	grown   bool      // by this process, so that its configurations are copies
 	// settings is the content of limit_current.
 	settings limitLimitSettings
 }

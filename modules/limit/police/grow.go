@@ -34,7 +34,7 @@ func (p *DataPlane) Grow(scopes int) (*DataPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	next.path, next.dir, next.ingress, next.settings = p.path, p.dir, p.ingress, p.settings
+	next.path, next.dir, next.ingress, next.settings, next.grown = p.path, p.dir, p.ingress, p.settings, true
 	err = next.copyFrom(p)
 	if err == nil {
 		err = next.replace()

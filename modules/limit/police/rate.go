@@ -44,15 +44,40 @@ type Limit struct {
 	// Burst is the traffic that an idle scope may send at line rate, as time at Rate. ECN marks
 	// and reductions begin at Mark, drops at Drop. Reserve is the end of the virtual queue for
 	// packets up to SmallBytes.
-	Burst    time.Duration `json:"burst,omitempty"`
-	Mark     time.Duration `json:"mark,omitempty"`
-	Drop     time.Duration `json:"drop,omitempty"`
-	Mode     string        `json:"mode,omitempty"` // ModeShape or ModePolice; "" is ModePolice
+	Burst time.Duration `json:"burst,omitempty"`
+	Mark  time.Duration `json:"mark,omitempty"`
+	Drop  time.Duration `json:"drop,omitempty"`
+	Mode  string        `json:"mode,omitempty"` // ModeShape or ModePolice; "" is ModePolice
+	// Shared makes the rate follow a shared limit of a fleet, with Rate as the lowest.
+	Shared   Shared        `json:"shared,omitzero"`
 	Reserve  time.Duration `json:"-"`
 	Overhead int           `json:"-"` // bytes per wire packet in addition to the IP packet; 0 is EthernetHeader
 	Shadow   bool          `json:"-"` // count only, change no packet
 	Classic  bool          `json:"-"` // no explicit-rate pacing: the algorithm of the LPC 2018 talk
 	Loopback bool          `json:"-"` // charge loopback traffic too
+}
+
+// Shared is the claim of a limit in a shared limit of a fleet. The zero value is none.
+type Shared struct {
+	Name   string        `json:"name"`
+	Min    units.BitRate `json:"min,omitempty"` // bit/s, also without contact
+	Max    units.BitRate `json:"max,omitempty"` // bit/s; 0 for none
+	Weight int           `json:"weight"`
+}
+
+// String describes the claim.
+func (s Shared) String() string {
+	text := "shared " + s.Name
+	if s.Min > 0 {
+		text += fmt.Sprintf(" (min %s)", s.Min)
+	}
+	if s.Max > 0 {
+		text += fmt.Sprintf(" (max %s)", s.Max)
+	}
+	if s.Weight > 1 {
+		text += fmt.Sprintf(" (weight %d)", s.Weight)
+	}
+	return text
 }
 
 // Modes of a limit: a policer marks, rejects or drops packets beyond the rate, a shaper delays
@@ -87,6 +112,9 @@ func thresholds() []threshold {
 // String returns the rate, the share of a parent and the given thresholds.
 func (l Limit) String() string {
 	text := l.Rate.String()
+	if l.Shared.Name != "" {
+		text = l.Shared.String()
+	}
 	if l.Min != 0 {
 		text += fmt.Sprintf(" (min %s)", l.Min)
 	}

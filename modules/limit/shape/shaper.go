@@ -26,6 +26,7 @@ type Shaper struct {
 	From      string        // path of the network namespace at the other end of the device; "" for others
 	Nested    bool          // packets wait in the tree of the device's qdisc owner; Rate is 0
 	Parent    uint32        // Key of the parent, charged too; 0 for none
+	Follows   bool          // Rate is the lowest: other rates are set later
 	Weight    int           // within the parent; 0 means 1
 	Rate      units.BitRate // bit/s on the wire
 	Cost      uint64        // ns per wire byte, times 2^24
@@ -171,7 +172,7 @@ const (
 func (l Shaper) tree(m Mechanism) device.Tree {
 	bytes := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveDivisor).Seconds()
 	packets := uint32(max(limitFactor*bytes/minPacket, 1000))
-	if l.Rate == 0 { // for any number of scopes
+	if l.Rate == 0 || l.Follows { // for any number of scopes, or any rate
 		packets = maxLimit
 	}
 	packets = min(packets, maxLimit, tc.FqCapacity())
