@@ -73,7 +73,7 @@ lint: ## Formatting, go.mod, vet, staticcheck, shellcheck, the dependency rules,
 	scripts/prose
 	scripts/prose-counts
 	@command -v shellcheck >/dev/null || scripts/install-deps lint
-	shellcheck .ci/run bench/*.sh $(wildcard bench/show-*) $(shell find scripts -maxdepth 1 -type f) packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/smoke testkernel/build testkernel/test)
+	shellcheck .ci/run bench/*.sh $(wildcard bench/show-*) $(shell find scripts -maxdepth 1 -type f ! -name "*.md") packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/smoke testkernel/build testkernel/test)
 
 .PHONY: soak
 soak: ## Kill apply, release, run and daemon 1,000 times (KILLS=N) and look at what each has left (root; about 10 minutes)

@@ -50,7 +50,7 @@ func (g ground) engine() (*engine.Engine, error) {
 func (g ground) weir(t *testing.T, want fault.Status, args ...string) string {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	a := &cli.App{Stdout: &stdout, Stderr: &stderr, Engine: g.engine}
+	a := &cli.App{Stdout: &stdout, Stderr: &stderr, Engine: g.engine, Inline: true}
 	if status := a.Run(t.Context(), newRoot(a), args); status != want {
 		t.Fatalf("weir %s: status %d, want %d\n%s%s", strings.Join(args, " "), status, want, stdout.String(), stderr.String())
 	}
@@ -280,7 +280,7 @@ func TestModuleIsFollowedAndServed(t *testing.T) {
 	ended := make(chan fault.Status, 1)
 	var log strings.Builder
 	go func() {
-		a := &cli.App{Stdout: io.Discard, Stderr: &log, Engine: g.engine}
+		a := &cli.App{Stdout: io.Discard, Stderr: &log, Engine: g.engine, Inline: true}
 		ended <- a.Run(ctx, newRoot(a), []string{"daemon", "--socket", socket, file})
 	}()
 	status := func() string {

@@ -136,7 +136,7 @@ func TestALimitOfALinkWithClassesIsTheirRate(t *testing.T) {
 	}
 	var said strings.Builder
 	err := hosts[0].Do(func() error {
-		a := &cli.App{Stdout: &said, Stderr: &said, Engine: grounds[0].engine}
+		a := &cli.App{Stdout: &said, Stderr: &said, Engine: grounds[0].engine, Inline: true}
 		if status := a.Run(t.Context(), newRoot(a), []string{"plan", file}); status != fault.Usage {
 			t.Errorf("planned with status %d", status)
 		}

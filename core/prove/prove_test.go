@@ -183,7 +183,7 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 		verdict module.Verdict
 		why     string
 	}{
-		"slow": {CannotSay, "--duration 1m"}, "shadow": {Shadow, "does nothing"}, "away": {CannotSay, "there is no cgroup"},
+		"slow": {CannotSay, "--duration 1m"}, "shadow": {Shadow, "it only counts"}, "away": {CannotSay, "there is no cgroup"},
 		"device": {CannotSay, "--peer"}, "family": {Members, "one by one"}, "member": {"", ""},
 	}
 	for _, test := range tests {

@@ -59,7 +59,7 @@ func (p *plane) Apply(_, _ module.State) (notes []string, err error) {
 
 // Release removes the files of the membership, the floors included.
 func (p *plane) Release() (released bool, err error) {
-	if _, err := os.Stat(p.host.Files); errors.Is(err, os.ErrNotExist) {
+	if info, err := os.Stat(p.host.Files); err != nil || !info.IsDir() {
 		return false, nil
 	}
 	return true, os.RemoveAll(p.host.Files)

@@ -32,7 +32,6 @@ type subscription struct {
 	session *session
 	events  chan event
 	filter  *xmltree.Element
-	stop    time.Time // zero is never
 	quit    chan struct{}
 }
 

@@ -78,7 +78,6 @@ type sender struct {
 	scratch []byte
 	quit    atomic.Bool
 	done    chan struct{}
-	queued  int
 }
 
 // openSender opens the socket and starts the thread, which waits for an order.

@@ -22,14 +22,15 @@ var cleaners = map[string]bool{
 	"lab run": true, "lab rerun": true, "lab up": true, "lab down": true, "lab exec": true, "lab shell": true,
 	"tester run": true, "tester send": true, "tester receive": true, "tester replay": true, "tester rfc2544": true,
 	"cc install": true, "cc remove": true, "class trace": true, "class drop-in": true, "ioam path": true, "ioam watch": true,
-	"offload dump": true, "offload verify": true, "offload rules": true, "doctor": true,
+	"offload dump": true, "offload verify": true, "offload rules": true, "doctor": true, "tester serve": true,
+	"fleet serve": true, "fleet enroll": true, "fleet apply": true, "fleet remove": true,
 }
 
 // interruptible makes the command and those below it end soon after their context, unless they are
 // cleaners. The process must exit after that: the abandoned work may still run.
-func interruptible(command *cobra.Command) {
+func interruptible(a *App, command *cobra.Command) {
 	for _, sub := range command.Commands() {
-		interruptible(sub)
+		interruptible(a, sub)
 	}
 	_, path, _ := strings.Cut(command.CommandPath(), " ")
 	run := command.RunE
@@ -37,6 +38,9 @@ func interruptible(command *cobra.Command) {
 		return
 	}
 	command.RunE = func(c *cobra.Command, args []string) error {
+		if a.Inline {
+			return run(c, args)
+		}
 		done := make(chan error, 1)
 		go func() { done <- run(c, args) }()
 		select {

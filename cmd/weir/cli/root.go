@@ -34,6 +34,9 @@ type App struct {
 	mistake        error    // of a request for help of an unknown command
 	// Engine returns the engine of this host; tests replace it.
 	Engine func() (*engine.Engine, error)
+	// Inline runs reading commands on the calling thread; tests set it for a thread in another
+	// network namespace.
+	Inline bool
 }
 
 // Run executes one command line on root and returns its exit status.
@@ -84,7 +87,7 @@ a data path frame by frame, and keep the evidence.`,
 	root.InitDefaultCompletionCmd()
 	strict(root)
 	strictHelp(a, root)
-	interruptible(root)
+	interruptible(a, root)
 	return root
 }
 
