@@ -30,6 +30,6 @@ func (Module) Plane(h module.Host) module.Plane { return &plane{h} }
 // Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {
 	return []module.Capability{{Name: "limits shared by hosts", Mechanisms: []module.Mechanism{
-		{Name: "rates with a lease that a BPF timer ends", Features: []string{"bpf programs/sched_cls", "bpf/btf"}},
+		{Name: "rates with a lease that a BPF timer ends", Features: []string{"bpf programs/sched_cls", "bpf/jit"}},
 	}}}
 }

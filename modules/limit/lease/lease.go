@@ -30,7 +30,7 @@ import (
 )
 
 // Needs lists the requirements of leases.
-var Needs = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 5.15 or later, for bpf_timer"}
+var Needs = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 5.15 or later with CONFIG_BPF_JIT, for bpf_timer"}
 
 // pin is the name of the pinned map.
 const pin = "leases"

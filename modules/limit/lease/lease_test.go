@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/kernel/probe"
 	"weir/kernel/testutil"
 )
 
@@ -51,6 +52,7 @@ func becomes(t *testing.T, m *ebpf.Map, want byte) {
 
 func TestALeaseEndsWithoutItsProcess(t *testing.T) {
 	testutil.NeedRoot(t)
+	testutil.Need(t, "jit", probe.JIT())
 	for _, kind := range []ebpf.MapType{ebpf.Array, ebpf.Hash} {
 		t.Run(kind.String(), func(t *testing.T) {
 			dir := filepath.Join(testutil.BPFFS(t), "lease")
@@ -91,6 +93,7 @@ func setter(t *testing.T, dir string, m *ebpf.Map) *Setter {
 
 func TestRemovedLimitsGetNoRate(t *testing.T) {
 	testutil.NeedRoot(t)
+	testutil.Need(t, "jit", probe.JIT())
 	dir := filepath.Join(testutil.BPFFS(t), "lease")
 	m := configs(t, ebpf.Array, 1)
 	if err := Arrange(dir, map[uint32]bool{7: true}); err != nil {
