@@ -17,7 +17,7 @@ import (
 
 // handler is a command that handles SIGINT, SIGQUIT and SIGHUP itself. A shell runs a trap at once
 // while it waits for a background process.
-const handler = `trap 'echo once; exit 3' INT QUIT HUP; echo ready; while :; do sleep 60 & wait $!; done`
+const handler = `trap 'kill $!; echo once; exit 3' INT QUIT HUP; echo ready; while :; do sleep 60 & wait $!; done`
 
 // started runs weir run with the command handler. A terminal becomes the controlling terminal.
 func started(t *testing.T, terminal *os.File) *exec.Cmd {
@@ -49,7 +49,6 @@ func started(t *testing.T, terminal *os.File) *exec.Cmd {
 // The terminal sends its signals to the command too: weir run adds none.
 func TestTerminalSignalsReachTheCommandOnce(t *testing.T) {
 	testutil.NeedRoot(t)
-	testutil.Snapshot(t)
 	for name, key := range map[string]string{"interrupt": "\x03", "quit": "\x1c"} {
 		t.Run(name, func(t *testing.T) {
 			host, terminal := clitest.Terminal(t)
@@ -79,7 +78,6 @@ func TestTerminalSignalsReachTheCommandOnce(t *testing.T) {
 // A signal of another process is forwarded as it is; only SIGTERM terminates.
 func TestSignalsAreForwarded(t *testing.T) {
 	testutil.NeedRoot(t)
-	testutil.Snapshot(t)
 	for s, want := range map[syscall.Signal]int{syscall.SIGINT: 3, syscall.SIGQUIT: 3, syscall.SIGTERM: 128 + int(syscall.SIGTERM)} {
 		command := started(t, nil)
 		if err := command.Process.Signal(s); err != nil {
