@@ -196,7 +196,7 @@ func TestRulesInSoftwareAgainstThePolicyAreAnAlarm(t *testing.T) {
 	if err := r.plane.Ready(want); err == nil || !strings.Contains(err.Error(), "accepts no filters") {
 		t.Errorf("a veth is to do rules in hardware: %v", err)
 	}
-	if _, err := flower.Install(r.Router, r.plane.host.Pins, mustPlan(t, r), asked.mode(), Lease); err == nil || !strings.Contains(err.Error(), "not taken by the NIC") {
+	if _, err := flower.Install(r.Router, r.plane.host.Pins, mustPlan(t, r), asked.mode(), Lease); err == nil || !strings.Contains(err.Error(), "the NIC rejects a rule") {
 		t.Errorf("rules of a NIC at a veth: %v", err)
 	}
 	if after := r.ingress("p0"); after != before {
