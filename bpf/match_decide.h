@@ -62,7 +62,7 @@ __attribute__((noinline)) int match_before(__u32 one, __u32 other)
 	return 0;
 }
 
-/* Index of the scope that decides, with or without shadow scopes; MATCH_NONE if there is none. */
+/* Returns the index of the scope that applies, or MATCH_NONE. `shadow` includes shadow scopes. */
 static __always_inline __u32 match_decides(const struct match_scopes *found, int shadow)
 {
 	__u32 best = MATCH_NONE;

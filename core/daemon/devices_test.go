@@ -135,6 +135,11 @@ func TestARenamedDeviceStaysTreated(t *testing.T) {
 			u.Error("wan0 is not treated")
 		}
 		u.ip("link add v0 type veth peer name v2")
+		defer func() {
+			if u.Failed() {
+				u.describe("v0", "wan0")
+			}
+		}()
 		testutil.Eventually(u.T, patience, "treatment of v0 alone", func() bool { return u.treated("v0") && !u.treated("wan0") })
 		u.becomes(upheld)
 	})
@@ -147,6 +152,17 @@ func TestAlternativeNamesOfDevices(t *testing.T) {
 			u.Error("v0 is not treated")
 		}
 	})
+}
+
+// describe logs the status, the treatment of devices, and the pins at devices.
+func (u *uplink) describe(devices ...string) {
+	u.Helper()
+	for _, dev := range devices {
+		out, err := exec.Command("ip", "-n", u.ns.Name, "-o", "link", "show", "dev", dev).CombinedOutput()
+		u.Logf("%s: treated %t, %v: %s", dev, u.treated(dev), err, out)
+	}
+	pins, _ := filepath.Glob(filepath.Join(u.e.DevicePins(), "*"))
+	u.Logf("status: %s; pins at devices: %v", u.status(), pins)
 }
 
 // treated reports whether a device has programs or a tree of Weir.

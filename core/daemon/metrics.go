@@ -59,8 +59,8 @@ func describeColumn(prefix string, c module.Column) metric {
 	return m
 }
 
-// gathered is one reading of the host for metrics. It is immutable, so several scrapes can write it
-// at a time.
+// gathered is one reading of the host for metrics. It is immutable, so concurrent scrapes
+// need no lock.
 type gathered struct {
 	core    []point
 	scopes  []scopePoint

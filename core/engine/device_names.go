@@ -48,8 +48,9 @@ func namesIn(scopes []policy.Scope, host []policy.Item) (names []string) {
 	return slices.Compact(names)
 }
 
-// lookUpDevices resolves names among the devices of this network namespace. A device that was
-// renamed since before keeps its former name, unless another device has that name.
+// lookUpDevices resolves names among the devices of this network namespace. If a device
+// was renamed since the lookup that returned before, its former name still resolves to it, unless
+// another device has that name.
 func lookUpDevices(names []string, before map[string]deviceID) (deviceNames, error) {
 	found := deviceNames{map[string]deviceID{}, map[string]string{}}
 	if len(names) == 0 {

@@ -64,7 +64,7 @@ func (d *Draft) Sound() bool { return d.problems.Len() == 0 }
 func (d *Draft) Treat(s *DraftScope, t Treatment) { s.Treatments[d.module] = t }
 
 // Inherit sets the treatment of each scope: its own, or that of the nearest ancestor with one. own
-// returns nil for none. A scope with more than depth ancestors is a mistake in key.
+// returns nil for a scope without one. More ancestors than depth are a mistake at the key.
 func (d *Draft) Inherit(key string, depth int, own func(*DraftScope) Treatment) {
 	if !d.Sound() {
 		return // parents may be missing

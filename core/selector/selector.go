@@ -143,8 +143,8 @@ func (h *Host) Watch(all []policy.Selector) []string {
 	return slices.Compact(folders)
 }
 
-// Speed returns the capacity of a selector's traffic and the subject of a sentence about it; 0 if
-// unknown.
+// Speed returns the link capacity available to a selector's traffic, 0 if unknown, and the words
+// that precede it in a message, as in "the links of this host carry".
 func Speed(s policy.Selector) (units.BitRate, string) {
 	if k, known := Of(s); known && k.Speed != nil {
 		return k.Speed(s.Text)

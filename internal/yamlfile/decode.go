@@ -22,8 +22,8 @@ type Fields struct {
 	flaws  map[string]bool // keys with a mistake at or below them, and keys suggested for unknown ones
 }
 
-// Flawed reports whether the mapping has a mistake or is missing, so that its values are
-// incomplete; with keys, whether one of these has a mistake.
+// Flawed reports whether the mapping is missing or has a mistake; its values are then incomplete.
+// If keys are given, only mistakes in these count.
 func (f Fields) Flawed(keys ...string) bool {
 	if f.keys == nil || len(keys) == 0 {
 		return f.keys == nil || f.flawed

@@ -60,7 +60,8 @@ func (w *Watch) Close() {
 // Descriptors returns the sockets to poll.
 func (w *Watch) Descriptors() []int { return w.sockets }
 
-// Changed discards pending events, and reports whether there were any. A lost event is one too.
+// Changed discards pending events, and reports whether there were any. Lost events count as
+// pending.
 func (w *Watch) Changed() (changed bool, err error) {
 	buffer := make([]byte, 1<<16)
 	for _, fd := range w.sockets {

@@ -14,7 +14,7 @@ import (
 // absent lists the missing features of each test kernel, measured: those of testkernel/build (Linux
 // 7.2), and Debian's. A probe that misses another feature is wrong.
 var absent = map[string]string{
-	"uml": "open-sockets hfsc ip_tables jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock systemd",
+	"uml": "open-sockets hfsc ip_tables xfrm jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock systemd",
 	"x86": "hfsc ip_tables seccomp speed instruction-clock systemd",
 	// Debian's kernels. 6.1 is older than TCX (6.6), struct_ops links (6.4) and callbacks of open
 	// sockets (6.12), and segments datagrams only for devices with checksum offload (before 6.11).

@@ -49,9 +49,10 @@ func lasts(long time.Duration, look func() []string) []string {
 }
 
 // others reports whether an item belongs to a lab or a command from before the test: its owner may
-// end it at any time.
+// end it at any time. weir prove names the device of its lab weir and the lab's ID.
 func others(item string) bool {
-	return strings.HasPrefix(item, "namespace weir-") || strings.HasPrefix(item, "cgroup weir-") || strings.HasPrefix(item, "file "+labs)
+	return strings.HasPrefix(item, "namespace weir-") || strings.HasPrefix(item, "cgroup weir-") || strings.HasPrefix(item, "file "+labs) ||
+		strings.HasPrefix(item, "device weir") || strings.HasPrefix(item, "qdisc ") && strings.Contains(item, " of weir")
 }
 
 // difference lists the items in only one of two sorted inventories, except those of other programs.

@@ -5,10 +5,12 @@
 package testutil
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -40,6 +42,28 @@ func Command(t testing.TB, name string) string {
 	}
 	t.Skipf("needs the program %s: make install-deps", name)
 	return ""
+}
+
+// filterProbes are commands that succeed if the kernel has a feature.
+var filterProbes = map[string][]string{"ip_tables": {"iptables-legacy", "-L", "FORWARD"}, "xfrm": {"ip", "xfrm", "policy", "list"}, "nf_tables": {"nft", "list", "ruleset"}}
+
+// NeedFilterCommand skips a test of a shell command about packet filters if the program is missing
+// or the kernel lacks the kind of filter.
+func NeedFilterCommand(t testing.TB, line string) {
+	t.Helper()
+	words := strings.Fields(line)
+	Command(t, words[0])
+	for feature, probe := range filterProbes {
+		if strings.Replace(words[0], "ip6tables", "iptables", 1) != probe[0] || words[0] == "ip" && words[1] != probe[1] {
+			continue
+		}
+		var err error
+		// iptables-legacy makes the table that it lists: not in the host's network namespace.
+		if out, failed := exec.Command("unshare", append([]string{"--net"}, probe...)...).CombinedOutput(); failed != nil {
+			err = fmt.Errorf("%s: %w: %s", strings.Join(probe, " "), failed, out)
+		}
+		Need(t, feature, err)
+	}
 }
 
 // Rand returns a source with a logged seed, so that a failure can be repeated with WEIR_TEST_SEED.

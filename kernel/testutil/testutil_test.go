@@ -19,7 +19,7 @@ import (
 )
 
 func TestDifference(t *testing.T) {
-	got := difference([]string{"a", "b", "d", "namespace weir-123456-peer"}, []string{"a", "c", "d"})
+	got := difference([]string{"a", "b", "d", "device weir12345678 up=true xdp=0", "namespace weir-123456-peer", "qdisc noqueue of weir12345678 at root"}, []string{"a", "c", "d"})
 	if diff := cmp.Diff([]string{"new: c", "gone: b"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -56,8 +56,8 @@ func (p *progress) begin(cells []scenario.Cell, jobs []job) {
 	}
 }
 
-// guess estimates the time of a run beyond its traffic until one was measured: building, recording
-// the configuration, calibrating and removing.
+// guess estimates the overhead of a run: its time for building, recording the configuration,
+// calibrating and removing. It is used until a run was measured.
 func guess(cell *scenario.Cell) time.Duration {
 	emulated := len(Cables(cell))
 	calibrating := time.Duration(emulated) * 50 * time.Millisecond

@@ -38,7 +38,7 @@ func (Fidelity) Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibra
 }
 
 // Watch observes the hosts' ends of the emulated links, the carrier and the CPUs, and starts the
-// witness.
+// witness (package lab/fidelity/witness).
 func (Fidelity) Watch(ctx context.Context, bench *Bench) (Watch, error) {
 	if err := bench.witness.Start(ctx); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 const testFrames = 4
 
 // undelivered tests the delivery of redirected frames at the veth ports of a policy, and returns
-// failing ports as filters: the kernel delivers to them, XDP does not.
+// each failing port as a filter, so that its packets stay with the kernel, which delivers them.
 func (p *hostPlane) undelivered(t *Treatment, s *state.State) (all []state.Filter, err error) {
 	if t.filters() {
 		return nil, nil // filters transmit as the kernel does

@@ -52,9 +52,7 @@ func TestFilteredPacketsAreLeftToTheKernel(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			if tool := strings.Fields(c.lines)[0]; !has(tool) {
-				t.Skipf("%s is not installed", tool)
-			}
+			testutil.NeedFilterCommand(t, c.lines)
 			r := newRouter(t, nil)
 			r.within(c.lines)
 			notes, err := r.plane.Apply(module.State{}, r.state)
@@ -88,11 +86,6 @@ func TestFilteredPacketsAreLeftToTheKernel(t *testing.T) {
 	}
 }
 
-func has(tool string) bool {
-	_, err := exec.LookPath(tool)
-	return err == nil
-}
-
 func report(t *testing.T, r *router) []string {
 	t.Helper()
 	all, err := r.plane.Report(r.state)
@@ -112,9 +105,7 @@ func TestFiltersAreFollowed(t *testing.T) {
 		"xfrm":     {"ip xfrm policy add dir fwd src 192.0.2.0/24 dst 0.0.0.0/0 action block", "ip xfrm policy flush"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tool := strings.Fields(lines[0])[0]; !has(tool) {
-				t.Skipf("%s is not installed", tool)
-			}
+			testutil.NeedFilterCommand(t, lines[0])
 			r := newRouter(t, func(t *Treatment) { t.IPv6 = false })
 			r.follow()
 			r.within(lines[0])

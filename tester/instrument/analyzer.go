@@ -194,8 +194,8 @@ func (a *analyzer) counts() (*Counts, error) {
 	return c, nil
 }
 
-// frames reads the last captured frames, limit at most. A frame that the program replaces meanwhile
-// is left out.
+// frames returns up to limit of the last captured frames, without frames that the BPF program
+// overwrites during the read.
 func (a *analyzer) frames(limit uint64) ([]Frame, error) {
 	counts, err := a.counts()
 	if err != nil || counts == nil {

@@ -5,7 +5,6 @@ package avail
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -91,17 +90,7 @@ func listen(a *cli.App, command *cobra.Command, args []string, o options) error 
 	if err != nil {
 		return err
 	}
-	made := ""
-	if token == "" {
-		token = rand.Text()
-		made = ", which holds " + token
-	}
-	server, err := station.Listen(o.listen, token)
-	if err != nil {
-		return err
-	}
-	a.Say("responder at %s, TCP and UDP; at the other end: weir avail %s --token-file FILE%s", server.Addr(), server.Addr(), made)
-	return server.Serve(command.Context())
+	return a.ServeStation(command.Context(), o.listen, token, "responder", "weir avail")
 }
 
 func estimate(ctx context.Context, a *cli.App, destination string, o options) error {

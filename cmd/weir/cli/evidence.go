@@ -59,8 +59,8 @@ func (a *App) Keep(b *record.Bundle, dir string) error {
 	return bundle.Write(dir, b)
 }
 
-// PrintBundle prints tables, verdicts and notes for people.
-func (a *App) PrintBundle(b record.Bundle, dir string) error {
+// PrintTables prints tables, verdicts and notes for people.
+func (a *App) PrintTables(b record.Bundle) error {
 	tables := b.Tables
 	if len(b.Verdicts) > 0 {
 		tables = append(tables, VerdictTable(b.Verdicts))
@@ -74,6 +74,21 @@ func (a *App) PrintBundle(b record.Bundle, dir string) error {
 	for _, note := range b.Manifest.Notes {
 		fmt.Fprintln(a.Stdout, "Note: "+note)
 	}
+	return nil
+}
+
+// PrintEvidence names the report of a bundle in a folder, "" for none.
+func (a *App) PrintEvidence(dir string) {
+	if dir != "" {
+		fmt.Fprintln(a.Stdout, "Evidence: "+filepath.Join(dir, bundle.ReportFile))
+	}
+}
+
+// PrintBundle prints tables, verdicts, notes and mechanisms for people.
+func (a *App) PrintBundle(b record.Bundle, dir string) error {
+	if err := a.PrintTables(b); err != nil {
+		return err
+	}
 	var ways []string
 	for what, how := range b.Manifest.Mechanisms {
 		ways = append(ways, what+": "+how)
@@ -81,8 +96,6 @@ func (a *App) PrintBundle(b record.Bundle, dir string) error {
 	if len(ways) > 0 {
 		fmt.Fprintln(a.Stdout, "Mechanism: "+strings.Join(sorted(ways), ", "))
 	}
-	if dir != "" {
-		fmt.Fprintln(a.Stdout, "Evidence: "+filepath.Join(dir, bundle.ReportFile))
-	}
+	a.PrintEvidence(dir)
 	return nil
 }

@@ -158,8 +158,8 @@ type sinks struct {
 	senders errgroup.Group
 }
 
-// openSinks starts the requested receivers, for packets to a prefix. They run until end, even after
-// the context.
+// openSinks starts the requested receivers, for packets to a prefix. They run until
+// sinks.end is called, even if ctx ends earlier.
 func openSinks(ctx context.Context, a *cli.App, o ioamWatchOptions, to netip.Prefix) (s *sinks, err error) {
 	pins, err := pinFolder(a)
 	if err != nil {

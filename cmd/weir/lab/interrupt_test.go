@@ -4,6 +4,7 @@ package lab
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +13,20 @@ import (
 	"time"
 
 	"weir/cmd/weir/clitest"
+	"weir/kernel/testutil"
 	"weir/record"
 	"weir/record/bundle"
 )
+
+// hasRead reports whether a process has read part of its input, or has ended.
+func hasRead(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	var bytes int
+	if _, failed := fmt.Sscanf(string(text), "rchar: %d", &bytes); err != nil || failed != nil {
+		return true
+	}
+	return bytes > 1<<20
+}
 
 // Commands that read and draw a large bundle end after SIGTERM and leave no partial output.
 func TestCommandsEndWhileTheyRead(t *testing.T) {
@@ -31,7 +43,7 @@ func TestCommandsEndWhileTheyRead(t *testing.T) {
 	for _, args := range [][]string{{"lab", "compare", "a", "b"}, {"lab", "overlay", "a", "b", "--out", "c"}} {
 		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			command := clitest.StartAs(t, &exec.Cmd{Dir: dir}, args...)
-			time.Sleep(100 * time.Millisecond) // any phase will do
+			testutil.Eventually(t, time.Minute, "reading", func() bool { return hasRead(command.Process.Pid) })
 			if err := command.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				t.Error(err)
 			}

@@ -75,8 +75,8 @@ on a loopback address, where every user of the host can read them.`,
 }
 
 // daemonMemory is the memory target of the garbage collector, daemonGarbage its growth in percent.
-// The pages of the program, about 30 MB, come on top. A large policy takes more.
-const daemonMemory, daemonGarbage = 64 << 20, 50
+// The pages of the program, about 37 MB, come on top. A large policy takes more.
+const daemonMemory, daemonGarbage = 57 << 20, 50
 
 // boundMemory applies the targets unless GOMEMLIMIT and GOGC are set.
 func boundMemory() {

@@ -4,7 +4,6 @@ package policy
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"os"
 	"slices"
@@ -144,17 +143,7 @@ func proveListen(a *cli.App, command *cobra.Command, args []string, o proveOptio
 	if err != nil {
 		return err
 	}
-	made := ""
-	if token == "" {
-		token = rand.Text()
-		made = ", which holds " + token
-	}
-	server, err := station.Listen(o.listen, token)
-	if err != nil {
-		return err
-	}
-	a.Say("peer at %s, TCP and UDP; at the other end: weir prove --peer %s --token-file FILE%s", server.Addr(), server.Addr(), made)
-	return server.Serve(command.Context())
+	return a.ServeStation(command.Context(), o.listen, token, "peer", "weir prove --peer")
 }
 
 // runProof runs the tests and prints the results.

@@ -41,7 +41,7 @@ func (o topOrder) next(list []string, steps int) topOrder {
 	return o
 }
 
-// apply gives the rows that are to be shown, sorted. A room without the column keeps its order.
+// apply returns the visible rows, sorted. A module without the column keeps its order.
 func (o topOrder) apply(r topModule) topModule {
 	r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row topRow) bool { return !row.contains(o.filter) })
 	columns := topColumns(r.status.Columns)

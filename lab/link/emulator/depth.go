@@ -11,8 +11,8 @@ import (
 // depthBins is the number of stored intervals: ten minutes.
 const depthBins = 6000
 
-// depth holds the maximum bytes of a queue per interval since begin. Only the cable's thread writes
-// it; control reads it at any time.
+// depth holds the maximum queue length in bytes, per interval since begin. Only the thread of the
+// emulated link writes it; other goroutines read it at any time.
 type depth struct {
 	began atomic.Int64
 	bins  []atomic.Uint32

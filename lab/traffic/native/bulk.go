@@ -73,7 +73,8 @@ func (p *pacer) chunk() int {
 	return int(min(max(octets, pacedMin), writeSize))
 }
 
-// wait waits until n more bytes may be written. A delayed sender may catch up afterwards.
+// wait waits until n more bytes may be written. After a delay, the
+// sender may exceed the rate until it is on schedule again.
 func (p *pacer) wait(done <-chan struct{}, n int) error {
 	if p.rate == 0 {
 		return nil

@@ -166,7 +166,8 @@ func (g *Generator) watch(f traffic.Flow, from, to traffic.Endpoint) (*watch, er
 	return w, nil
 }
 
-// end returns the recoveries since the watch began, and whether they are this flow's alone.
+// end returns the loss recoveries of the namespace since the watch began; exact reports whether
+// this flow alone can have caused them.
 func (w *watch) end() (recoveries uint64, exact bool) {
 	exact = w.counted
 	after, err := recoveriesIn(w.source)

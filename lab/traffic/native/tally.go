@@ -11,7 +11,7 @@ import (
 	"weir/record/hist"
 )
 
-// Periods of reading a connection's state, and of keeping one as a reading of its time series.
+// A connection's state is read each samplePeriod, and kept in its time series each readingPeriod.
 const (
 	samplePeriod  = 10 * time.Millisecond
 	readingPeriod = 50 * time.Millisecond

@@ -13,8 +13,8 @@ import (
 	"weir/kernel/bpferr"
 )
 
-// load loads the classifier of a link; later adds the queues of shaped packets. The filter keeps it
-// loaded.
+// load loads the classifier of a link. If later is set, the classifier handles the queues of shaped
+// packets too. The tc filter keeps the program loaded.
 func (t *Treatment) load(later bool) (*ebpf.Program, uint32, error) {
 	var objects struct {
 		Program *ebpf.Program `ebpf:"links_classify"`

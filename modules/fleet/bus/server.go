@@ -3,6 +3,7 @@
 package bus
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +41,7 @@ type Server struct {
 	nats    *server.Server
 	options *server.Options
 	self    nkeys.KeyPair // of this process's connection
-	changed time.Time     // modification time of the users
+	read    []byte        // content of the users' file
 }
 
 // maxPayload fits the members of 30,000 hosts.
@@ -137,14 +138,15 @@ func (s *Server) describe() (*server.Options, error) {
 
 // users returns the users of the folder, and this process with all rights.
 func (s *Server) users() ([]*server.NkeyUser, error) {
-	path := filepath.Join(s.config.Dir, usersFile)
-	if info, err := os.Stat(path); err == nil {
-		s.changed = info.ModTime()
+	text, err := os.ReadFile(filepath.Join(s.config.Dir, usersFile))
+	if err != nil {
+		return nil, fmt.Errorf("read users of the fleet: %w", err)
 	}
-	all, err := readUsers(s.config.Dir)
+	all, err := parseUsers(s.config.Dir, text)
 	if err != nil {
 		return nil, err
 	}
+	s.read = text
 	self, err := s.self.PublicKey()
 	if err != nil {
 		return nil, err
@@ -158,8 +160,9 @@ func (s *Server) users() ([]*server.NkeyUser, error) {
 
 // Reload reads the users again if their file has changed. Connections of removed users end.
 func (s *Server) Reload() error {
-	info, err := os.Stat(filepath.Join(s.config.Dir, usersFile))
-	if err != nil || info.ModTime().Equal(s.changed) {
+	// Two changes may have the same modification time.
+	text, err := os.ReadFile(filepath.Join(s.config.Dir, usersFile))
+	if err != nil || bytes.Equal(text, s.read) {
 		return err
 	}
 	next := s.options.Clone()

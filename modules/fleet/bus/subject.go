@@ -5,6 +5,7 @@ package bus
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"weir/internal/fault"
 )
@@ -16,12 +17,14 @@ const (
 	requests = "weir.request."
 )
 
-// name is the syntax of fleets and hosts.
-var name = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?$`)
+// name returns the syntax of fleets and hosts; commands without a fleet do not compile it.
+var name = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?$`)
+})
 
 // CheckName rejects names that cannot be part of a subject. kind is "fleet" or "host".
 func CheckName(kind, text string) error {
-	if kind == "fleet" && strings.Contains(text, ".") || !name.MatchString(text) {
+	if kind == "fleet" && strings.Contains(text, ".") || !name().MatchString(text) {
 		allowed := "letters, digits, _, - and ."
 		if kind == "fleet" {
 			allowed = "letters, digits, _ and -"

@@ -5,6 +5,7 @@ package bus
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,11 +42,15 @@ func readUsers(dir string) (all []user, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &all)
-	}
 	if err != nil {
-		return nil, fault.New(fault.Usage, "restore the file, or remove it and enroll all hosts again", "users of the fleet: %s: %v", path, err)
+		return nil, fmt.Errorf("read users of the fleet: %w", err)
+	}
+	return parseUsers(dir, text)
+}
+
+func parseUsers(dir string, text []byte) (all []user, err error) {
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fault.New(fault.Usage, "restore the file, or remove it and enroll all hosts again", "users of the fleet: %s: %v", filepath.Join(dir, usersFile), err)
 	}
 	return all, nil
 }

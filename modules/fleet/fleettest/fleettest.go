@@ -142,17 +142,14 @@ func (l *Lab) Serve() *exec.Cmd {
 func (l *Lab) Operate(args ...string) string {
 	l.Helper()
 	var text []byte
-	for range 100 {
+	testutil.Eventually(l, 30*time.Second, "weir fleet "+strings.Join(args, " "), func() bool {
 		all := append([]string{"--net=" + l.site.Path(), l.Binary, "fleet"}, args...)
 		all = append(all, "--server", Server, "--credentials", filepath.Join(l.Dir, "operator.credentials"))
 		var err error
-		if text, err = exec.Command("nsenter", all...).CombinedOutput(); err == nil {
-			return string(text)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	l.Fatalf("weir fleet %s: %s", strings.Join(args, " "), text)
-	return ""
+		text, err = exec.Command("nsenter", all...).CombinedOutput()
+		return err == nil
+	})
+	return string(text)
 }
 
 // Limit applies the shared limit wan.

@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"weir/kernel/testutil"
 	"weir/modules/fleet/bus"
 	"weir/modules/fleet/member"
 	"weir/modules/fleet/shared"
@@ -95,6 +97,7 @@ type agent struct {
 	member *member.Member
 	claim  *member.Claim
 	busy   bool
+	grants atomic.Int64 // received
 	stop   func()
 }
 
@@ -116,6 +119,7 @@ func (s *stage) agent(host string, min float64) *agent {
 	err = conn.Grants(host, func(g wire.Grant) {
 		a.Lock()
 		defer a.Unlock()
+		a.grants.Add(1)
 		if o := a.member.Grant(time.Now(), g); o.Confirm {
 			report()
 		}
@@ -155,15 +159,13 @@ func (a *agent) setBusy(busy bool) {
 // eventually waits for a condition.
 func (s *stage) eventually(what string, f func() (string, bool)) {
 	s.Helper()
-	var got string
-	for range 600 {
-		var ok bool
-		if got, ok = f(); ok {
-			return
+	got := ""
+	defer func() {
+		if s.Failed() {
+			s.Logf("last: %s", got)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	s.Fatalf("%s: not within 30 s; last: %s", what, got)
+	}()
+	testutil.Eventually(s.T, 30*time.Second, what, func() (ok bool) { got, ok = f(); return ok })
 }
 
 func (s *stage) rates(what string, want []float64, all ...*agent) {
@@ -182,14 +184,7 @@ func (s *stage) rates(what string, want []float64, all ...*agent) {
 func ask(t *testing.T, c *bus.Conn, q Request) Response {
 	t.Helper()
 	var r Response
-	var err error
-	for range 100 { // a leader may not have followed yet
-		if err = c.Ask(q, &r); err == nil {
-			return r
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatal(err)
+	testutil.Eventually(t, 30*time.Second, "an answer of a leader", func() bool { return c.Ask(q, &r) == nil })
 	return r
 }
 
@@ -269,16 +264,15 @@ func TestCredentialsBoundTheirHost(t *testing.T) {
 		t.Error("a host's credentials can change the limits")
 	}
 	lie := wire.Report{Host: "victim", Boot: 1 << 62, Number: 1, Claims: []wire.Claim{{ID: "wan/egress", Limit: "wan", Weight: 1}}}
-	for range 20 { // by the victim's subject, which the server rejects
+	var heard atomic.Bool
+	_ = c.Grants("victim", func(wire.Grant) { heard.Store(true) })
+	// While the victim gets ten more grants, the server rejects reports by its subject.
+	for more := victim.grants.Load() + 10; victim.grants.Load() < more; time.Sleep(10 * time.Millisecond) {
 		lie.Number++
 		_ = c.Report(lie)
-		time.Sleep(10 * time.Millisecond)
 	}
-	heard := false
-	_ = c.Grants("victim", func(wire.Grant) { heard = true })
-	time.Sleep(time.Second)
-	if got := victim.rate(); heard || got < 0.98e9 {
-		t.Errorf("after reports of another host in its name the victim has %.3g; its grants were heard: %v", got, heard)
+	if got := victim.rate(); heard.Load() || got < 0.98e9 {
+		t.Errorf("after reports of another host in its name the victim has %.3g; its grants were heard: %v", got, heard.Load())
 	}
 	if err := os.Chmod(mallory, 0o644); err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func (l *Leader) uncommitted(now time.Time, d division) []alloc.Limit {
 	return free
 }
 
-// raises returns claims to the uncommitted rates: the difference between target and committed rate.
+// raises returns a claim for each increase: target minus committed rate, of the uncommitted rates.
 func (d division) raises(target []float64) []alloc.Claim {
 	all := slices.Clone(d.claims)
 	for i := range all {

@@ -4,6 +4,7 @@ package lease
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -41,13 +42,7 @@ func value(t *testing.T, m *ebpf.Map) byte {
 
 func becomes(t *testing.T, m *ebpf.Map, want byte) {
 	t.Helper()
-	for range 1000 {
-		if value(t, m) == want {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("the configuration is %d after 10 s, want %d", value(t, m), want)
+	testutil.Eventually(t, 10*time.Second, fmt.Sprintf("configuration %d", want), func() bool { return value(t, m) == want })
 }
 
 func TestALeaseEndsWithoutItsProcess(t *testing.T) {
@@ -122,7 +117,19 @@ func TestRemovedLimitsGetNoRate(t *testing.T) {
 	if err := s.Set(7, config(2), config(3), time.Minute); !errors.Is(err, ErrGone) {
 		t.Errorf("a later limit of the same number: %v", err)
 	}
-	time.Sleep(200 * time.Millisecond) // the lease of the removed limit would have ended
+	// A lease that is set now ends after that of the removed limit would have.
+	if err := m.Put(uint32(9), config(1)); err != nil {
+		t.Fatal(err)
+	}
+	later := setter(t, dir, m)
+	defer func() { _ = later.Close() }()
+	if err := later.Set(9, config(2), config(3), 100*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, 10*time.Second, "the end of a later lease", func() bool {
+		got, err := m.LookupBytes(uint32(9))
+		return err == nil && got[0] == 3
+	})
 	if got := value(t, m); got != 9 {
 		t.Errorf("the removed lease has changed the configuration to %d", got)
 	}

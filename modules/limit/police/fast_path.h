@@ -90,8 +90,8 @@ static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct pac
 }
 
 /*
- * Charges a packet to the scopes with a bit in which (the direction is above these bits) if all
- * qualify; returns 0 otherwise, without side effects. A global function, like charge_scope().
+ * If all scopes with a bit set in the mask `which` qualify, charges a packet to them. Otherwise
+ * returns 0, without side effects. The mask's upper bits are the direction. A global function.
  */
 __attribute__((noinline)) int charge_fast_path(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list,
 					   __u32 which)

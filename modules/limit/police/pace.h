@@ -105,8 +105,8 @@ static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct paced *p
 	if (!bpf_setsockopt(ops, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &value, sizeof(value)))
 		paced->cwnd = value;
 	/*
-	 * Before the first data segment, the initial window must respect the bound too; later the
-	 * kernel rejects this option.
+	 * The initial window must respect the bound too. After the first data segment the kernel
+	 * rejects TCP_BPF_IW.
 	 */
 	if (ops->op != BPF_SOCK_OPS_RTT_CB && ops->snd_cwnd > value)
 		bpf_setsockopt(ops, SOL_TCP, TCP_BPF_IW, &value, sizeof(value));

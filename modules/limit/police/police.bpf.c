@@ -63,7 +63,7 @@ static __always_inline __u32 needs_no_headers(const struct packet *p, const stru
 }
 
 /*
- * Charges a packet to the scopes with a bit in which, in order, up to the first one that drops it.
+ * Charges a packet to the scopes with a bit set in the mask `which`, in order, until one drops it.
  */
 static __always_inline __u32 charge_scopes(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list, __u32 which,
 					 __u32 direction, __u32 parents, __u32 *dropped_before)

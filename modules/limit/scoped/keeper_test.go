@@ -30,7 +30,21 @@ import (
 
 func TestMain(m *testing.M) {
 	child.Main(child.Parts{keeper.Part: keeper.Keep, runPart: runScript})
-	os.Exit(m.Run())
+	os.Exit(withoutHost(m))
+}
+
+// withoutHost runs the tests with files of their own in place of the host's.
+func withoutHost(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir-scoped-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }()
+		err = os.Setenv("WEIR_RUN_DIR", dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }
 
 // runScript runs a shell command under a limit, its first line, which has the rest as its input.

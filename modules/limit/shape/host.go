@@ -14,6 +14,7 @@ import (
 
 	"weir/core/match"
 	"weir/internal/direction"
+	"weir/internal/fault"
 	"weir/kernel/bpffs"
 	"weir/kernel/cgroup"
 	"weir/kernel/device"
@@ -199,6 +200,9 @@ func (h Host) install(p *programs, l Shaper) error {
 		}
 	}
 	there, err := links.Device(at)
+	if err == nil {
+		err = h.same(links, l)
+	}
 	if err != nil {
 		return err
 	}
@@ -226,6 +230,16 @@ func (h Host) install(p *programs, l Shaper) error {
 		return fmt.Errorf("redirect to %s: %w", at, err)
 	}
 	return h.attach(l.Device, device.Ingress, receiveOrder, p.receive)
+}
+
+// same returns an error if the shaper's name belongs to another device by now. Its record must not
+// replace that of the device with the shaper's index.
+func (h Host) same(links *rtnl.Conn, l Shaper) error {
+	d, err := links.Device(l.Device)
+	if err == nil && d.Index != l.Index {
+		err = fault.New(fault.Failed, "apply the policy again; the daemon does so by itself", "%s was renamed or replaced in the meantime", l.Device)
+	}
+	return err
 }
 
 func (h Host) attach(dev string, hook device.Hook, order device.Order, program *ebpf.Program) error {

@@ -47,7 +47,7 @@ func (v View) Child(bit int) View {
 // Depth returns the length of the prefix.
 func (v View) Depth() int { return v.depth }
 
-// Leaf reports whether the prefix has one decision because the planner has no longer prefix.
+// Leaf reports whether the planner has no more specific prefix, so that one decision holds for all.
 func (v View) Leaf() bool { return v.n == 0 || v.t.nodes[v.n].child == [2]uint32{} }
 
 // Decision returns the decision of the prefix, without longer ones.
