@@ -18,6 +18,12 @@ type SharedLimit struct {
 	Weight    int
 }
 
+// MaxSharedLimits is the maximum number of shared limits of a host.
+const MaxSharedLimits = 128
+
+// MaxSharedID is the maximum length of an ID and of the name of a shared limit, in bytes.
+const MaxSharedID = 128
+
 // ID names the limit on this host: SCOPE/DIRECTION.
 func (l SharedLimit) ID() string { return l.Scope + "/" + l.Direction.String() }
 

@@ -52,7 +52,7 @@ func read(d *policy.Draft) {
 	for i := range d.Scopes {
 		own[i] = readScope(d, &d.Scopes[i])
 	}
-	for _, step := range []func(*policy.Draft, []*Treatment){inheritAll, checkModes, checkOverlaps} {
+	for _, step := range []func(*policy.Draft, []*Treatment){inheritAll, checkModes, checkOverlaps, checkShared} {
 		if d.Sound() {
 			step(d, own)
 		}

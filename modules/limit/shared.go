@@ -57,8 +57,26 @@ func readShared(d *policy.Draft, s *policy.DraftScope, dir Direction, f *rateKey
 			complain("weight %d is outside 1 to %d", r.Shared.Weight, police.MaxWeight)
 		}
 	}
+	if id := (module.SharedLimit{Scope: s.Name, Direction: dir}).ID(); len(id) > module.MaxSharedID || len(f.Shared) > module.MaxSharedID {
+		complain("the name of the scope or of the shared limit is too long: use at most %d bytes", module.MaxSharedID-len("/ingress"))
+	}
 	readThresholds(d, s, dir, f, r)
 	return r
+}
+
+// checkShared reports more shared limits than a host may have.
+func checkShared(d *policy.Draft, own []*Treatment) {
+	n := 0
+	for i, t := range own {
+		for _, dir := range direction.Both {
+			if l := t.of(dir); l == nil || l.Shared.Name == "" {
+				continue
+			}
+			if n++; n == module.MaxSharedLimits+1 {
+				d.Complain(&d.Scopes[i], dir.String(), "%s: a host may have %d shared limits at most: put traffic together in one scope", dir, module.MaxSharedLimits)
+			}
+		}
+	}
 }
 
 // FleetItem is the item of the host that the section fleet declares.

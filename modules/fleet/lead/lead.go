@@ -48,8 +48,6 @@ const (
 	maxReports = 100
 )
 
-var errDeposed = errors.New("another leader has followed")
-
 // Run leads whenever no other candidate does, until ctx ends.
 func (c Candidate) Run(ctx context.Context) error {
 	for wait := time.Duration(0); ; wait = renewal {
@@ -149,9 +147,7 @@ func (t *term) run(ctx context.Context, epoch uint64) error {
 		case q := <-requests:
 			q.answer <- Response{Error: "the leader is stopping", Try: "try again in some seconds"}
 		default:
-			if !errors.Is(err, errDeposed) {
-				_ = t.store.Resign(t.revision) // otherwise the lease ends by itself
-			}
+			_ = t.store.Resign(t.revision) // fails if another leader has followed
 			return err
 		}
 	}
@@ -195,9 +191,7 @@ func (t *term) loop(ctx context.Context, reports <-chan wire.Report, requests <-
 		case <-ctx.Done():
 			return nil
 		case r := <-reports:
-			if !t.leader.Report(time.Now(), r) {
-				return errDeposed
-			}
+			t.leader.Report(time.Now(), r)
 			decide.Reset(time.Until(next))
 		case q := <-requests:
 			q.answer <- t.handle(ctx, q.text)

@@ -62,7 +62,7 @@ func (l *Leader) division(now time.Time) (d division) {
 		if live {
 			for _, id := range slices.Sorted(maps.Keys(h.claims)) {
 				if c := h.claims[id]; c.limit >= 0 {
-					add(place{h, c}, l.alloc(c, counts[c.limit]), h.committed(id, true))
+					add(place{h, c}, l.alloc(c, counts[c.limit]), l.committed(now, h, id))
 				}
 			}
 		}

@@ -31,10 +31,13 @@ func (l *Leader) admit(h *host) {
 		c.floor, c.reason = 0, ""
 		if c.limit < 0 {
 			c.reason = fmt.Sprintf("the fleet has no shared limit %s", c.Limit)
-			floors[id] = Floor{c.Limit, c.Floor}
+			if had := h.floors[id]; had.Rate > 0 {
+				floors[id] = had
+			}
 			continue
 		}
-		if had := h.floors[id]; had.Limit == c.Limit {
+		had := h.floors[id]
+		if had.Limit == c.Limit {
 			c.floor = min(had.Rate, c.Min)
 		}
 		if c.Min > c.floor {
@@ -44,11 +47,13 @@ func (l *Leader) admit(h *host) {
 				c.reason = fmt.Sprintf("min %s exceeds the rate of %s: other guarantees leave %s", units.BitRate(c.Min), name, units.BitRate(max(0, free)))
 			}
 		}
-		kept := c.Floor // the host confirms a lowered floor by its report
+		kept := min(c.Floor, had.Rate) // the host confirms a lowered floor by its report
 		if r, there := h.active[id]; there {
 			kept = min(kept, r.Floor)
 		}
-		floors[id] = Floor{c.Limit, max(c.floor, kept)}
+		if rate := max(c.floor, kept); rate > 0 {
+			floors[id] = Floor{c.Limit, rate}
+		}
 	}
 	if !maps.Equal(floors, h.floors) {
 		h.floors = floors

@@ -46,7 +46,8 @@ type host struct {
 	granted  uint64               // number of the last grant
 	applied  uint64               // number of the last grant that the host has applied
 	sent     []sent               // grants that the host has not confirmed
-	active   map[string]wire.Rate // the last applied grant; nil before the first of this epoch
+	active   map[string]wire.Rate // the last applied grant; nil before the first, and after a lease
+	until    time.Time            // end of the last grant's lease; zero before the first
 	claims   map[string]*claim
 	floors   map[string]Floor // as saved, or to be saved
 	version  int              // of floors
@@ -56,6 +57,7 @@ type host struct {
 // sent is a grant that a host may apply at any moment.
 type sent struct {
 	number uint64
+	at     time.Time
 	rates  map[string]wire.Rate
 }
 
@@ -79,11 +81,11 @@ func New(now time.Time, epoch uint64, lease time.Duration, tree Tree, members []
 // Epoch returns the leader's epoch.
 func (l *Leader) Epoch() uint64 { return l.epoch }
 
-// Report processes a report. It returns false if the report shows a newer leader: then this one
-// must stop.
-func (l *Leader) Report(now time.Time, r wire.Report) bool {
+// Report processes a report. A report with a higher epoch is ignored: if there is a newer leader,
+// this one loses its lease in the store, and a host must not be able to depose it.
+func (l *Leader) Report(now time.Time, r wire.Report) {
 	if r.Epoch > l.epoch {
-		return false
+		return
 	}
 	h := l.hosts[r.Host]
 	if h == nil {
@@ -92,24 +94,23 @@ func (l *Leader) Report(now time.Time, r wire.Report) bool {
 	}
 	if r.Boot != h.boot { // the new process has set its floors, and rejects grants to the old one
 		if r.Boot < h.boot && now.Before(h.heard.Add(oldBoot)) {
-			return true // a late report of an older process
+			return // a late report of an older process
 		}
 		*h = host{name: h.name, boot: r.Boot, claims: map[string]*claim{}, floors: h.floors, version: h.version, saved: h.saved}
 	}
 	if r.Number <= h.number {
-		return true // out of order
+		return // out of order
 	}
 	h.number, h.heard = r.Number, now
 	if r.Epoch < l.epoch { // may still apply grants of the former leader
-		return true
+		return
 	}
-	if !h.live(now, l.lease) {
-		h.sent = nil // their leases have ended: the host rejects them
+	if !now.Before(h.until) {
+		h.sent, h.active = nil, nil // their leases have ended: the host rejects them
 	}
 	h.known, h.last = true, now
 	h.confirm(min(r.Grant, h.granted))
 	l.update(h, r)
-	return true
 }
 
 // confirm forgets the grants before the one that the host has applied.
@@ -152,29 +153,43 @@ const oldBoot = time.Minute
 // guardDivisor is the share of a lease added for clocks of different speed.
 const guardDivisor = 50
 
-// committed returns the highest rate that the host may use for a claim now.
-func (h *host) committed(id string, live bool) float64 {
-	held, c := h.held(id), h.claims[id]
-	if !live || c == nil {
-		return held
+// committed returns the highest rate that the host may use for a claim now. Reports are not trusted:
+// after the grants of the former leader have ended, a host has at most its saved floor and the
+// grants of this leader.
+func (l *Leader) committed(now time.Time, h *host, id string) float64 {
+	most, c := h.held(id), h.claims[id]
+	if c == nil || !h.known {
+		return most
 	}
-	most := c.Rate
-	if r, there := h.active[id]; there { // do not trust reports of more than was granted
-		most = min(most, max(r.Rate, r.Floor))
+	if !l.settled(now) && h.active == nil && c.limit >= 0 {
+		most = max(most, min(c.Rate, l.tree.limits[c.limit].Rate))
+	}
+	if !now.Before(h.until) {
+		return most
+	}
+	if r, there := h.active[id]; there {
+		most = max(most, min(c.Rate, max(r.Rate, r.Floor)))
 	}
 	for _, s := range h.sent {
 		most = max(most, s.rates[id].Rate)
 	}
-	return max(most, held)
+	return most
 }
 
-// held returns the highest floor that the host may fall back to now.
+// stubborn reports whether a host confirms no grant. It gets none until its lease has ended, so
+// that it does not keep a rate from others.
+func (l *Leader) stubborn(now time.Time, h *host) bool {
+	return len(h.sent) > 0 && now.Sub(h.sent[0].at) > l.lease
+}
+
+// held returns the highest floor that the host may fall back to now: floors are saved before they
+// are granted.
 func (h *host) held(id string) float64 {
 	c := h.claims[id]
 	if c == nil || !h.known {
 		return h.floors[id].Rate
 	}
-	most := c.Floor
+	most := min(c.Floor, h.floors[id].Rate)
 	if r, there := h.active[id]; there {
 		most = min(most, r.Floor)
 	}
@@ -214,10 +229,10 @@ func (l *Leader) Decide(now time.Time) []Outgoing {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.hosts)) {
 		h := l.hosts[name]
-		if h.boot == 0 || h.version != h.saved || h.number == h.answered && !changed[h] {
+		if h.boot == 0 || h.version != h.saved || h.number == h.answered && !changed[h] || l.stubborn(now, h) {
 			continue
 		}
-		out = append(out, Outgoing{name, l.grant(h)})
+		out = append(out, Outgoing{name, l.grant(now, h)})
 	}
 	return out
 }
@@ -226,7 +241,7 @@ func (l *Leader) Decide(now time.Time) []Outgoing {
 func differs(a, b float64) bool { return math.Abs(a-b) > max(a, b)/50 }
 
 // grant makes the next grant of a host.
-func (l *Leader) grant(h *host) wire.Grant {
+func (l *Leader) grant(now time.Time, h *host) wire.Grant {
 	h.answered = h.number
 	g := wire.Grant{Epoch: l.epoch, Boot: h.boot, Answer: h.number, Lease: l.lease}
 	if !h.known {
@@ -243,7 +258,8 @@ func (l *Leader) grant(h *host) wire.Grant {
 		}
 		g.Rates, rates[id] = append(g.Rates, r), r
 	}
-	h.sent = append(h.sent, sent{g.Number, rates})
+	h.sent = append(h.sent, sent{g.Number, now, rates})
+	h.until = h.last.Add(l.lease + l.lease/guardDivisor)
 	return g
 }
 
@@ -260,9 +276,15 @@ func (l *Leader) Remove(now time.Time, name string) error {
 	return nil
 }
 
-// settling reports whether hosts may still use grants of the former leader.
+// settled reports whether the grants of the former leader have ended.
+func (l *Leader) settled(now time.Time) bool {
+	return !now.Before(l.started.Add(l.lease + l.lease/guardDivisor))
+}
+
+// settling reports whether hosts may still use grants of the former leader that this one does not
+// know.
 func (l *Leader) settling(now time.Time) bool {
-	if !now.Before(l.started.Add(l.lease + l.lease/guardDivisor)) {
+	if l.settled(now) {
 		return false
 	}
 	for _, h := range l.hosts {

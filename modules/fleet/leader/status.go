@@ -58,11 +58,17 @@ func (l *Leader) Status(now time.Time) Status {
 
 func (l *Leader) addHost(s *Status, h *host, now time.Time) {
 	live := h.live(now, l.lease)
-	counted := map[int]bool{} // limits that count the host
-	ids := h.floors           // of all claims
-	for _, id := range slices.Sorted(maps.Keys(ids)) {
+	counted := map[int]bool{}     // limits that count the host
+	limits := map[string]string{} // by claim
+	for id, f := range h.floors {
+		limits[id] = f.Limit
+	}
+	for id, c := range h.claims {
+		limits[id] = c.Limit
+	}
+	for _, id := range slices.Sorted(maps.Keys(limits)) {
 		floor := h.floors[id]
-		row := HostStatus{Host: h.name, Claim: id, Limit: ids[id].Limit, Contact: live, Granted: floor.Rate, Floor: floor.Rate}
+		row := HostStatus{Host: h.name, Claim: id, Limit: limits[id], Contact: live, Granted: floor.Rate, Floor: floor.Rate}
 		if !h.heard.IsZero() {
 			row.Silent = now.Sub(h.heard)
 		}
@@ -76,7 +82,7 @@ func (l *Leader) addHost(s *Status, h *host, now time.Time) {
 		for at := l.tree.Index(row.Limit); at >= 0; at = l.tree.limits[at].Parent {
 			sum := &s.Limits[at]
 			sum.Granted, sum.Used, sum.Floors = sum.Granted+row.Granted, sum.Used+row.Used, sum.Floors+row.Floor
-			sum.Committed += h.committed(id, live)
+			sum.Committed += l.committed(now, h, id)
 			if live && !counted[at] {
 				counted[at] = true
 				sum.Hosts++

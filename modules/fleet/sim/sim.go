@@ -160,7 +160,11 @@ func (s *Sim) message(h *host, f func()) {
 }
 
 func (s *Sim) receive(r wire.Report) {
-	if s.leader == nil || !s.leader.Report(s.at(), r) || s.waiting {
+	if s.leader == nil {
+		return
+	}
+	s.leader.Report(s.at(), r)
+	if s.waiting {
 		return
 	}
 	s.waiting = true

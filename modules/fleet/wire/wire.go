@@ -12,13 +12,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"weir/core/module"
 )
 
 const (
-	// MaxClaims bounds the claims of one host.
-	MaxClaims = 1024
-	// maxName bounds the length of names.
-	maxName = 255
+	// MaxClaims bounds the claims of one host, and maxName the length of names: all members are saved
+	// as one document.
+	MaxClaims = module.MaxSharedLimits
+	maxName   = module.MaxSharedID
 )
 
 // Report is the state of one host.
