@@ -153,9 +153,9 @@ const oldBoot = time.Minute
 // guardDivisor is the share of a lease added for clocks of different speed.
 const guardDivisor = 50
 
-// committed returns the highest rate that the host may use for a claim now. Reports are not trusted:
-// after the grants of the former leader have ended, a host has at most its saved floor and the
-// grants of this leader.
+// committed returns the highest rate that the host may use for a claim now. Reports are not
+// trusted: after the grants of the former leader have ended, a host has at most its saved floor and
+// the grants of this leader.
 func (l *Leader) committed(now time.Time, h *host, id string) float64 {
 	most, c := h.held(id), h.claims[id]
 	if c == nil || !h.known {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// MaxClaims bounds the claims of one host, and maxName the length of names: all members are saved
-	// as one document.
+	// MaxClaims bounds the claims of one host, and maxName the length of names: all members are
+	// saved as one document.
 	MaxClaims = module.MaxSharedLimits
 	maxName   = module.MaxSharedID
 )
