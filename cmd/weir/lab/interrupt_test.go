@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -18,14 +19,19 @@ import (
 	"weir/record/bundle"
 )
 
-// hasRead reports whether a process has read part of its input, or has ended.
+// hasRead reports whether a process has read part of its input, or has ended. The bundles of the
+// test hold more than 256 KiB of compressed series.
 func hasRead(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-	var bytes int
-	if _, failed := fmt.Sscanf(string(text), "rchar: %d", &bytes); err != nil || failed != nil {
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil || bytes.Contains(state, []byte(") Z ")) {
 		return true
 	}
-	return bytes > 1<<20
+	var read int
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if _, failed := fmt.Sscanf(string(text), "rchar: %d", &read); err != nil || failed != nil {
+		return true
+	}
+	return read > 128<<10
 }
 
 // Commands that read and draw a large bundle end after SIGTERM and leave no partial output.
