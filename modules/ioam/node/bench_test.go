@@ -286,20 +286,29 @@ func (c *chain) set(b testing.TB, treatment string) {
 	c.apply(b, "aramis", nodePolicy(3, "ingress, egress", "", ", remove: true}"+remove.String()+"\n    211: {", ""))
 }
 
-// rate returns packets per second over the chain. Each packet has arrived when its send returns.
-func (c *chain) rate(b testing.TB, from int) float64 {
-	b.Helper()
+// onOneCPU binds the calling goroutine to CPU 0 until it calls the returned function: an option
+// `every: N` counts packets per CPU.
+func onOneCPU(tb testing.TB) (release func()) {
+	tb.Helper()
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	var before, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	one.Set(0)
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer func() { _ = unix.SchedSetaffinity(0, &before) }()
+	return func() {
+		_ = unix.SchedSetaffinity(0, &before)
+		runtime.UnlockOSThread()
+	}
+}
+
+// rate returns packets per second over the chain. Each packet has arrived when its send returns.
+func (c *chain) rate(b testing.TB, from int) float64 {
+	b.Helper()
+	defer onOneCPU(b)()
 	datagram := make([]byte, 1200-48)
 	var took []time.Duration
 	_, bursts := roundsAndBursts()
