@@ -60,9 +60,10 @@ func part(path string) string {
 
 // mayImport lists the parts that each part may import. Every part may import the helpers.
 var mayImport = map[string][]string{
-	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "kernel", "lab", "modules", "modules/cc", "modules/class", "modules/fleet", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
-	"lab":       {"kernel", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
+	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "kernel", "lab", "measure", "modules", "modules/cc", "modules/class", "modules/fleet", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
+	"lab":       {"kernel", "measure", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"tester":    {"kernel", "netconf", "record"},
+	"measure":   {"kernel", "record"},
 	"netconf":   {},
 	"record":    {"kernel"},
 	"kernel":    {},

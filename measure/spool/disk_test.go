@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"weir/kernel/testutil"
+)
+
+// smallDisk mounts a file system of that many bytes for this test alone.
+func smallDisk(t *testing.T, size int) string {
+	t.Helper()
+	testutil.NeedRoot(t)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		t.Fatalf("mount a small tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill writes a file of another program until the disk is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for err == nil {
+		_, err = file.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
+func TestAFullDiskRefusesTestsAndLosesNoneOfTheAdmitted(t *testing.T) {
+	dir := smallDisk(t, 8<<20)
+	s := open(t, filepath.Join(dir, "spool"), Options{PerTest: 128 << 10, MinFree: -1})
+	const admitted = 20
+	for range admitted {
+		release, err := s.Admit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+	}
+	other := filepath.Join(dir, "other")
+	fill(t, other)
+	for i := range admitted {
+		id := fmt.Sprint("u", i)
+		if err := s.Store(t.Context(), "quality1", id, noon, record{id, noon, strings.Repeat("x", 60<<10)}); err != nil {
+			t.Fatalf("record %d of an admitted test: %v", i, err)
+		}
+	}
+	if n := len(files(t, s.Dir())); n != admitted {
+		t.Errorf("%d records, want %d", n, admitted)
+	}
+	fill(t, other+"2")
+	for i := 0; ; i++ { // the space reserved in advance
+		release, err := s.Admit()
+		if errors.Is(err, ErrFull) {
+			break
+		}
+		if err != nil || i == 2*step {
+			t.Fatalf("admission %d on a full disk: %v", i, err)
+		}
+		defer release()
+	}
+	if err := s.Ready(); !errors.Is(err, ErrFull) {
+		t.Errorf("health on a full disk: %v", err)
+	}
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	release, err := s.Admit()
+	if err != nil {
+		t.Fatalf("admission after space was made: %v", err)
+	}
+	release()
+}
+
+func TestAFullDiskIsReportedAndLeavesNoPartialFile(t *testing.T) {
+	dir := smallDisk(t, 1<<20)
+	s := open(t, dir, Options{PerTest: 4 << 10, MinFree: -1})
+	stored := 0
+	for i := range 1000 {
+		id := fmt.Sprint("u", i)
+		err := s.Store(t.Context(), "quality1", id, noon, record{id, noon, strings.Repeat("x", 10000)})
+		if errors.Is(err, ErrFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored++
+	}
+	if n := len(files(t, dir)); n != stored || n == 0 || n == 1000 {
+		t.Errorf("%d records, and %d acknowledged", n, stored)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "weir")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Store(t.Context(), "quality1", "after", noon, record{}); err != nil {
+		t.Errorf("after space was made: %v", err)
+	}
+}
+
+func TestASpoolOpensOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t, 1<<20)
+	spool := filepath.Join(dir, "spool")
+	if err := os.Mkdir(spool, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, filepath.Join(dir, "other"))
+	s := open(t, spool, Options{MinFree: -1})
+	if err := s.Ready(); !errors.Is(err, ErrFull) {
+		t.Errorf("health: %v", err)
+	}
+}
+
+func TestTooLittleFreeSpaceRefusesTests(t *testing.T) {
+	s := open(t, t.TempDir(), Options{MinFree: 1 << 62})
+	if _, err := s.Admit(); !errors.Is(err, ErrFull) {
+		t.Errorf("error %v", err)
+	}
+	if err := s.Store(t.Context(), "quality1", "u", noon, record{}); err != nil {
+		t.Errorf("a record of an admitted test: %v", err)
+	}
+}
