@@ -21,40 +21,39 @@ import (
 )
 
 const (
-	processors = 128 // of a large machine
-	scopes     = 10
-	most       = 2 << 20 // octets
+	cpus   = 128 // of a large machine
+	scopes = 10
+	most   = 2 << 20 // bytes
 )
 
-// memories are policies: what scopes and links are to have, what the kernel needs for it, and how
-// many octets it may take.
+// memories are policies with their kernel features and their maximum memory in bytes.
 var memories = []struct {
 	name, section string
-	scope         string            // of each
-	items         map[string]string // or of each item of a section
+	scope         string            // keys of each scope
+	items         map[string]string // keys of each item, by section
 	need          func() error
 	most          int
 }{
-	{name: "limits by refusal", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit", most: most},
-	{name: "limits by delay", scope: "interface: d%[1]d, egress: {rate: 10Mbit, mode: shape}, ingress: {rate: 10Mbit, mode: shape}", most: most,
+	{name: "policers", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit", most: most},
+	{name: "shapers", scope: "interface: d%[1]d, egress: {rate: 10Mbit, mode: shape}, ingress: {rate: 10Mbit, mode: shape}", most: most,
 		need: func() error {
 			if err := probe.IFB(); err != nil {
 				return err
 			}
 			return probe.Qdisc("htb")
 		}},
-	{name: "limits by delay of users", scope: "user: %[1]d, egress: {rate: 10Mbit, mode: shape}", most: most, need: func() error { return probe.Qdisc("fq") }},
+	{name: "shapers of users", scope: "user: %[1]d, egress: {rate: 10Mbit, mode: shape}", most: most, need: func() error { return probe.Qdisc("fq") }},
 	{name: "congestion controls", scope: "user: %[1]d, congestion: reno", most: most},
 	{name: "classes", scope: "user: %[1]d, class: lbe", most: most},
 	{name: "classes at borders", items: map[string]string{"borders": "d%d: {translate: {lbe: CS1}, to: {192.0.2.0/24: ef}}"}, most: most},
 	{name: "classes on links", items: map[string]string{"links": "d%d: {rate: 1Gbit}"}, most: most, need: func() error { return probe.Qdisc("htb") }},
 	{name: "IOAM", section: "ioam: {node: 1, namespaces: {123: {}}}", scope: "user: %[1]d, ioam: {namespace: 123, trace: [node]}", most: most},
-	{name: "limits, congestion controls and classes", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit, congestion: reno, class: lbe", most: most},
-	{name: "limits and IOAM", section: "ioam: {node: 1, namespaces: {123: {}}}",
+	{name: "policers, congestion controls and classes", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit, congestion: reno, class: lbe", most: most},
+	{name: "policers and IOAM", section: "ioam: {node: 1, namespaces: {123: {}}}",
 		scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit, ioam: {namespace: 123, trace: [node]}", most: 2 * most},
 }
 
-// Ten scopes, or links, take 2 MiB at most on a machine of 128 processors, in every room.
+// Ten scopes or links use at most 2 MiB on a machine with 128 CPUs, in each module.
 func TestMemoryFollowsThePolicy(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "jit", probe.JIT())
@@ -73,7 +72,7 @@ func TestMemoryFollowsThePolicy(t *testing.T) {
 	}
 }
 
-// policyOf is a file in which each scope, and each item of a section, has the same.
+// policyOf returns a policy with the same keys for each scope and for each item of a section.
 func policyOf(section, scope string, items map[string]string) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, "version: 1\n"+section)
@@ -89,8 +88,7 @@ func policyOf(section, scope string, items map[string]string) string {
 	return text.String()
 }
 
-// applied puts a policy into force in a namespace with devices d0 to d9, and returns where its pins
-// are.
+// applied applies a policy in a network namespace with devices d0 to d9 and returns its pin folder.
 func applied(t *testing.T, text string) string {
 	t.Helper()
 	here := testutil.Namespace(t, "memory")
@@ -126,7 +124,7 @@ func applied(t *testing.T, text string) string {
 	return e.PinDir
 }
 
-// memory is what the maps take that are pinned, or held by a program that is.
+// memory returns the bytes of the pinned maps and of the maps of pinned programs.
 func memory(t *testing.T, pins string) (sum int) {
 	t.Helper()
 	seen := map[ebpf.MapID]bool{}
@@ -140,7 +138,7 @@ func memory(t *testing.T, pins string) (sum int) {
 			t.Fatal(err)
 		}
 		defer func() { _ = m.Close() }()
-		octets := testutil.MapMemory(t, m, processors)
+		octets := testutil.MapMemory(t, m, cpus)
 		t.Logf("%s: %d octets (%s, %d)", name, octets, m.Type(), m.MaxEntries())
 		sum += octets
 	}
@@ -161,7 +159,7 @@ func memory(t *testing.T, pins string) (sum int) {
 	return sum
 }
 
-// mapsOf are the maps of a pin: itself, or those of a program or of the one that a link attaches.
+// mapsOf returns the ids of a pin's maps: of a pinned map, a program, or the program of a link.
 func mapsOf(t *testing.T, pin string) []ebpf.MapID {
 	t.Helper()
 	if m, err := ebpf.LoadPinnedMap(pin, &ebpf.LoadPinOptions{ReadOnly: true}); err == nil {

@@ -19,17 +19,15 @@ import (
 
 //go:generate go run ./schemagen ../docs/schema/policy.schema.json
 
-// All lists the rooms in the order in which a policy is applied; it is released in the reverse
-// order.
+// All returns the modules in the order of an apply. A release uses the reverse order.
 func All() []module.Module {
 	return []module.Module{fleet.Module{}, limit.Module{}, cc.Module{}, class.Module{}, borders.Module{}, links.Module{}, ioam.Module{}, offload.Module{}}
 }
 
-// absent are keys of policies that other builds of Weir have, each with the room that it belongs
-// to.
+// absent maps policy keys of other builds of Weir to their modules.
 var absent = map[string]string{}
 
-// Language is what the policy files of some rooms may say.
+// Language returns the syntax of policy files with these modules.
 func Language(all []module.Module) (*policy.Language, error) {
 	var grammars []policy.Grammar
 	for _, r := range all {

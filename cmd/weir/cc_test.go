@@ -25,7 +25,7 @@ func TestCCListNamesTheKernelsControls(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &document); err != nil || status != fault.OK {
 		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
 	}
-	isReno := func(c cc.Control) bool { return c.Name == "reno" && !c.Restricted } // every kernel has it, for everyone
+	isReno := func(c cc.Control) bool { return c.Name == "reno" && !c.Restricted } // every kernel has it, unrestricted
 	if document.Format != "weir-cc-list/1" || !slices.ContainsFunc(document.Controls, isReno) {
 		t.Errorf("listed %+v", document)
 	}
@@ -52,8 +52,7 @@ func TestCCWrongUsage(t *testing.T) {
 	}
 }
 
-// A control of the kernel's is planned, given, shown, proven and ended by the commands that know no
-// room.
+// The generic commands plan, apply, show, prove and release a congestion control of the kernel.
 func TestCongestionControlOfAScope(t *testing.T) {
 	testutil.Need(t, "jit", match.Cgroup.Needs(ebpf.SockOps))
 	g, file := newGround(t)

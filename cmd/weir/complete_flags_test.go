@@ -19,9 +19,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Of every flag with a value it is decided what a shell offers for it. Numbers and durations are
-// free.
-func TestOfEveryFlagItIsDecidedWhatIsOffered(t *testing.T) {
+// Every flag with a value has a completion function, except numbers and durations.
+func TestEveryFlagHasACompletion(t *testing.T) {
 	flags := 0
 	var walk func(*cobra.Command)
 	walk = func(command *cobra.Command) {
@@ -45,15 +44,15 @@ func TestOfEveryFlagItIsDecidedWhatIsOffered(t *testing.T) {
 	}
 }
 
-// offers are what a shell is offered for the last word of a line, and the directive's name.
+// offers returns the completions of the last word of a line, and the directive's name.
 func offers(t *testing.T, line string) string {
 	t.Helper()
 	_, stdout, _ := call(t, append([]string{cobra.ShellCompRequestCmd}, strings.Split(line, " ")...)...)
 	return "\n" + stdout
 }
 
-// Every flag whose values are known, or can be found out, is offered them.
-func TestFlagsAreOfferedTheirValues(t *testing.T) {
+// Flags complete values that are fixed or can be read from the host.
+func TestCompletionOfFlagValues(t *testing.T) {
 	folder := t.TempDir()
 	policy, scenarioFile := filepath.Join(folder, "policy.yaml"), filepath.Join(folder, "s.yaml")
 	if err := os.WriteFile(policy, []byte("version: 1\nscopes:\n  rack: {prefix: 10.1.0.0/16, egress: 5Gbit}\n"), 0o644); err != nil {

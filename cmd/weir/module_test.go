@@ -32,10 +32,10 @@ import (
 	"weir/modules"
 )
 
-// ground is where the life of a room takes place: folders of a test's own.
+// ground holds the state folder, pin folder and cgroup root of one test.
 type ground struct{ State, Pins, Root string }
 
-// engine has the toy room beside those of this build.
+// engine returns an engine with the modules of this build and the toy module.
 func (g ground) engine() (*engine.Engine, error) {
 	all := append(modules.All(), toyModule{})
 	language, err := modules.Language(all)
@@ -46,7 +46,8 @@ func (g ground) engine() (*engine.Engine, error) {
 		Sockets: func(func(*netns.Namespace) error) error { return nil }}, nil
 }
 
-// weir runs one command line on that ground and returns what it printed; it must end with a status.
+// weir runs one command line in g and returns its standard output. It fails the test at another
+// exit status than want.
 func (g ground) weir(t *testing.T, want fault.Status, args ...string) string {
 	t.Helper()
 	var stdout, stderr strings.Builder
@@ -57,7 +58,7 @@ func (g ground) weir(t *testing.T, want fault.Status, args ...string) string {
 	return stdout.String()
 }
 
-// send sends UDP packets from a cgroup, over loopback to nobody.
+// send sends UDP packets from a cgroup to a closed port on loopback.
 func (g ground) send(t *testing.T, group string, packets int) {
 	t.Helper()
 	inside, err := cgroup.Cgroup{Path: filepath.Join(g.Root, group)}.OpenSockets(t.Context())
@@ -77,7 +78,7 @@ func (g ground) send(t *testing.T, group string, packets int) {
 	}
 }
 
-// counted is a value of the toy room's row of the scope a.
+// counted returns a value of the toy module's row of scope a; -1 without such a row.
 func (g ground) counted(t *testing.T, column string) float64 {
 	t.Helper()
 	var status struct {
@@ -103,7 +104,7 @@ func (g ground) counted(t *testing.T, column string) float64 {
 	return -1
 }
 
-// contains fails the test where a text lacks one of these.
+// contains fails the test if text lacks one of want.
 func contains(t *testing.T, what, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -133,8 +134,8 @@ func save(t *testing.T, file string, scopes ...string) {
 	}
 }
 
-// A room that the spine has never heard of is planned, applied, changed, put in shadow, shown and
-// released by the same commands as those that it comes with, beside one of them.
+// The generic commands plan, apply, change, shadow, show and release the toy module, which core
+// does not know, beside a built-in module.
 func TestModuleLifeCycle(t *testing.T) {
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, tally: 0}")
@@ -190,7 +191,7 @@ func (g ground) metrics(t *testing.T, name string, want float64) {
 	t.Errorf("no metric %s of a is %g", name, want)
 }
 
-// nothingLeft looks for pins, programs and state.
+// nothingLeft fails the test if pins, programs or state are left.
 func (g ground) nothingLeft(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(g.Pins); !errors.Is(err, fs.ErrNotExist) {
@@ -205,7 +206,8 @@ func (g ground) nothingLeft(t *testing.T) {
 	}
 }
 
-// toyApplyPart applies two policies in turn, and sometimes releases, until it is killed.
+// toyApplyPart applies two policies in turn, with a release after every fifth apply, until it is
+// killed.
 func toyApplyPart(in io.Reader, out io.Writer) error {
 	var g ground
 	if err := json.NewDecoder(in).Decode(&g); err != nil {
@@ -234,8 +236,8 @@ func toyApplyPart(in io.Reader, out io.Writer) error {
 	}
 }
 
-// Killed anywhere, the next apply and the next release find their way, with two rooms in the
-// policy.
+// After a kill at a random moment the next apply completes the journal, and the next release
+// removes everything, with two modules in the policy.
 func TestModuleSurvivesKills(t *testing.T) {
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, tally: 7, egress: 1Mbit}")
@@ -251,7 +253,7 @@ func TestModuleSurvivesKills(t *testing.T) {
 		if _, err := process.Out.Read(make([]byte, 6)); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond) // any moment will do
+		<-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond) // a random moment
 		if err := unix.Kill(process.PID(), unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +273,7 @@ func TestModuleSurvivesKills(t *testing.T) {
 	}
 }
 
-// A controller follows the file for a room that it has never heard of, and its API speaks of it.
+// A daemon follows the policy file for the toy module, and its API reports the module's values.
 func TestModuleIsFollowedAndServed(t *testing.T) {
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, tally: 1}")
@@ -314,7 +316,7 @@ func TestModuleIsFollowedAndServed(t *testing.T) {
 	g.nothingLeft(t)
 }
 
-// The promise of a room is proven by the same command, here with the room alone.
+// weir prove runs the toy module's check, with the toy module alone in the policy.
 func TestModuleIsProven(t *testing.T) {
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, tally: 1}")

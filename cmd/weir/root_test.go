@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// call runs one command line and returns its status and what it printed.
+// call runs one command line and returns its exit status, standard output and standard error.
 func call(t *testing.T, args ...string) (fault.Status, string, string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
@@ -146,8 +146,8 @@ func TestWhatManWritesIsListedAsJSON(t *testing.T) {
 	}
 }
 
-// What a long measurement or command would end with in vain is refused before it begins, and
-// nothing is left.
+// An unwritable output file or folder is an error before the measurement or command starts. The
+// check leaves no file behind.
 func TestPlacesThatCannotBeWrittenAreRefusedFirst(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -21,8 +21,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// sharedLink is slow, so that all datagrams wait there before many have left. The limit is a
-// quarter of it.
+// sharedLink is slow, so that all datagrams are queued before many have left. The shaper's rate is
+// a quarter of the link's.
 const sharedLink = `version: 1
 scopes:
   held: {mark: 7, egress: {rate: 125kbit, mode: shape, burst: 1ms, mark: 10s, drop: 30s}}
@@ -32,7 +32,7 @@ links:
     classes: {premium: {queue: 10s, ecn: false}, best-effort: {queue: 10s, ecn: false}, lbe: {queue: 5s, ecn: false}}
 `
 
-// datagrams of one kind, sent at once.
+// datagrams are packets datagrams with one DSCP and one mark, sent without a pause.
 type datagrams struct {
 	dscp, mark, packets int
 }
@@ -64,10 +64,10 @@ func (d datagrams) send(t *testing.T, host *netns.Namespace) {
 	}
 }
 
-// A limit by delay holds on a link whose classes hold: what it holds leaves at its rate beside less
-// than best effort that fills the link, all of it and in order, best effort loses nothing, and both
-// rooms tell of it.
-func TestALimitByDelayOnALinkWithClasses(t *testing.T) {
+// A shaper and the class queues share a link. Shaped packets leave at the shaper's rate, in order
+// and without loss, although less than best effort fills the link. Best effort loses no packet, and
+// the status of both modules reports it.
+func TestAShaperOnALinkWithClasses(t *testing.T) {
 	for _, kind := range []string{"fq", "htb", "tbf"} {
 		testutil.Need(t, kind, probe.Qdisc(kind))
 	}
@@ -82,14 +82,14 @@ func TestALimitByDelayOnALinkWithClasses(t *testing.T) {
 	frames := captured(t, hosts[1], "veth", unix.ETH_P_IPV6)
 	const ethernet, header, limited, free, many = 14, 48, 40, 60, 500
 	(datagrams{0, 1, 1}).send(t, hosts[0])
-	frames() // its neighbour is known
+	frames() // the neighbour entry is resolved
 	(datagrams{1, 0, many}).send(t, hosts[0])
 	(datagrams{0, 7, limited}).send(t, hosts[0])
 	(datagrams{0, 0, free}).send(t, hosts[0])
 	var low, next, others int
 	for deadline := time.Now().Add(time.Minute); next < limited || others < free; {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d held datagrams came, %d of %d of best effort, %d of less", next, limited, others, free, low)
+			t.Fatalf("%d of %d shaped datagrams arrived, %d of %d of best effort, %d of less than best effort", next, limited, others, free, low)
 		}
 		p := frames()[ethernet:]
 		if len(p) < header+datagramSize || p[6] != unix.IPPROTO_UDP {
@@ -99,7 +99,7 @@ func TestALimitByDelayOnALinkWithClasses(t *testing.T) {
 		switch binary.BigEndian.Uint16(p[header:]) {
 		case 7:
 			if number != next {
-				t.Fatalf("held datagram %d came in the place of %d", number, next)
+				t.Fatalf("shaped datagram %d arrived instead of %d", number, next)
 			}
 			next++
 		case 1 << 8:
@@ -108,15 +108,15 @@ func TestALimitByDelayOnALinkWithClasses(t *testing.T) {
 			}
 		case 0:
 			if number != others {
-				t.Fatalf("datagram %d came in the place of %d", number, others)
+				t.Fatalf("datagram %d arrived instead of %d", number, others)
 			}
 			others++
 		}
 	}
-	// Held datagrams depart at a quarter of the link's rate, and less than best effort has what
-	// others leave: two datagrams beside each or so.
+	// Shaped datagrams use a quarter of the link's rate and less than best effort the rest: about
+	// two datagrams for each shaped one.
 	if low < limited/2 || low > 4*limited {
-		t.Errorf("%d datagrams of less than best effort came among %d held ones", low, limited)
+		t.Errorf("%d datagrams of less than best effort arrived among %d shaped ones", low, limited)
 	}
 	status := grounds[0].in(t, hosts[0], fault.OK, "status")
 	for _, want := range []string{"125 kbit/s (shaped)", "best-effort", "enforced"} {
@@ -125,8 +125,9 @@ func TestALimitByDelayOnALinkWithClasses(t *testing.T) {
 	grounds[0].in(t, hosts[0], fault.OK, "release")
 }
 
-// What would hold all classes in front of theirs is refused, with what to write in its place.
-func TestALimitOfALinkWithClassesIsTheirRate(t *testing.T) {
+// A shaper of the whole device would put all classes into one queue. The error names the key to use
+// instead, links.veth.rate.
+func TestAShaperOfADeviceWithClassesIsAnError(t *testing.T) {
 	testutil.Need(t, "htb", probe.Qdisc("htb"))
 	hosts, grounds := ioamHosts(t)
 	file := filepath.Join(t.TempDir(), "policy.yaml")

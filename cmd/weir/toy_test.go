@@ -20,14 +20,14 @@ import (
 	"weir/internal/direction"
 )
 
-// toyRoom is the smallest room that does something: the key "tally: N" counts N for every packet
-// that a cgroup sends. In shadow it counts elsewhere. It is the example of ARCHITECTURE.md, and the
-// life of a room in spine_test.go is its test.
+// toyModule is a minimal complete module: the key "tally: N" adds N to a counter for each packet
+// that a cgroup sends. In shadow it adds to a second counter. ARCHITECTURE.md refers to it as the
+// example of a module, and module_test.go tests it.
 type toyModule struct{}
 
 type (
 	toyKeys struct {
-		Tally int `yaml:"tally" doc:"Count so much for every packet."`
+		Tally int `yaml:"tally" doc:"Added to the counter for each packet."`
 	}
 	toyTreatment struct{ Each int }
 	toyPlane     struct{ module.Host }
@@ -58,8 +58,8 @@ func (toyModule) Decode(text []byte) (policy.Treatment, error) {
 func (toyModule) Mechanism(module.Bound) string { return "a program that counts" }
 
 func (toyModule) Columns() module.Columns {
-	return module.Columns{Rows: []module.Column{{Name: "counted", Title: "counted", Kind: module.Counter, Help: "What was counted."},
-		{Name: "would", Title: "would count", Kind: module.Counter, Help: "What would have been counted without shadow."}}}
+	return module.Columns{Rows: []module.Column{{Name: "counted", Title: "counted", Kind: module.Counter, Help: "Sum of tally over all packets."},
+		{Name: "would", Title: "would count", Kind: module.Counter, Help: "The same sum in shadow."}}}
 }
 
 func (toyModule) Checks(policy.Scope) []module.Check {
@@ -101,7 +101,7 @@ func (p toyPlane) Apply(have, want module.State) ([]string, error) {
 	return nil, nil
 }
 
-// count has one scope's packets counted, by a new program in the place of the old one.
+// count attaches the counting program of a scope, or replaces an attached one.
 func (p toyPlane) count(b module.Bound) error {
 	counts, err := ebpf.LoadPinnedMap(p.pin("map", b.Index), nil)
 	if errors.Is(err, fs.ErrNotExist) {

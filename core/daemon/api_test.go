@@ -30,8 +30,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// served starts a service with an API, and returns a client of its socket once the policy is in
-// force: the API is there before.
+// served starts a service with an API and returns a client of its socket once the policy is active.
+// The API answers before that.
 func served(t *testing.T, text string) (*Service, *http.Client) {
 	t.Helper()
 	e := setup(t)
@@ -42,7 +42,7 @@ func served(t *testing.T, text string) (*Service, *http.Client) {
 		return new(net.Dialer).DialContext(ctx, "unix", s.Socket)
 	}}}
 	t.Cleanup(client.CloseIdleConnections)
-	testutil.Eventually(t, patience, "the API, with the policy in force", func() bool {
+	testutil.Eventually(t, patience, "the API, with an active policy", func() bool {
 		answer, err := client.Get("http://weir/healthz")
 		if err != nil {
 			return false
@@ -53,7 +53,7 @@ func served(t *testing.T, text string) (*Service, *http.Client) {
 	return s, client
 }
 
-// ask sends one request and returns the answer; body "" is a GET.
+// ask sends one request and returns the status and the body.
 func ask(t *testing.T, client *http.Client, method, path, body string) (int, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://weir"+path, strings.NewReader(body))
@@ -150,7 +150,8 @@ func schemas(t *testing.T, client *http.Client) func(name string) *jsonschema.Sc
 	}
 }
 
-// sendPart sends datagrams over loopback when told how many, from the cgroup it was put in.
+// sendPart reads a number from in and sends as many datagrams over loopback, in the cgroup of its
+// process.
 func sendPart(in io.Reader, out io.Writer) error {
 	var n int
 	if err := json.NewDecoder(in).Decode(&n); err != nil {
@@ -169,7 +170,7 @@ func sendPart(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// transmit sends datagrams of 1000 wire octets from a cgroup.
+// transmit sends n datagrams of 1000 bytes on the wire from a cgroup.
 func transmit(t *testing.T, path string, n int) {
 	t.Helper()
 	process, err := child.Start(context.Background(), "send", t.Output())
@@ -340,8 +341,8 @@ func TestHistogramIsCumulativeInSeconds(t *testing.T) {
 	}
 }
 
-// What cannot be served is said before anything is applied, with what to do.
-func TestAddressesThatCannotBeServedAreRefusedAtTheStart(t *testing.T) {
+// An address or file that cannot be served is an error with advice before the first apply.
+func TestUnusableAddressesAreErrorsAtTheStart(t *testing.T) {
 	taken, err := listenLoopback("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -367,7 +368,7 @@ func TestAddressesThatCannotBeServedAreRefusedAtTheStart(t *testing.T) {
 			t.Errorf("%s: %v, status %d, try %q", test.name, err, fault.Of(err), fault.Advice(err))
 		}
 		if other := s.writeMetrics(); test.service.Textfile != "" && other.Error() != s.writeMetrics().Error() {
-			t.Errorf("%s: each time it is another error: %v", test.name, other)
+			t.Errorf("%s: the error differs from call to call: %v", test.name, other)
 		}
 	}
 }

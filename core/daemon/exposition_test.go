@@ -30,8 +30,7 @@ import (
 	"weir/modules"
 )
 
-// collector is the slow and obvious way to the same metrics: Prometheus' own library gathers all of
-// them and then writes.
+// collector is the oracle: Prometheus' own library gathers all metrics and then writes them.
 type collector struct{ *gathered }
 
 func (collector) Describe(chan<- *prometheus.Desc) {}
@@ -124,7 +123,7 @@ func parseMetrics(t *testing.T, text []byte) map[string]*dto.MetricFamily {
 	return families
 }
 
-// metricsOf are the metrics that an engine writes.
+// metricsOf returns the metrics of an engine.
 func metricsOf(t *testing.T, e *engine.Engine) map[string]*dto.MetricFamily {
 	t.Helper()
 	var text bytes.Buffer
@@ -134,9 +133,9 @@ func metricsOf(t *testing.T, e *engine.Engine) map[string]*dto.MetricFamily {
 	return parseMetrics(t, text.Bytes())
 }
 
-// What is written is what Prometheus' library makes of the same reading, for all rooms' columns:
-// those of a policy in force, and values that are awkward to write.
-func TestTheStreamIsWhatTheLibraryWrites(t *testing.T) {
+// The stream equals the text of Prometheus' library for the same reading, for the columns of all
+// modules: for an active policy, and for values with special cases of the format.
+func TestTheStreamEqualsTheLibrary(t *testing.T) {
 	testutil.Need(t, "jit", match.Cgroup.Needs(ebpf.SockOps))
 	e := setup(t)
 	testutil.Mkdir(t, e.CgroupRoot, "a")
@@ -150,11 +149,11 @@ scopes:
 		t.Fatal(err)
 	}
 	apply(t, e, p.Scopes...)
-	inForce, err := gather(e, &escapes{})
+	active, err := gather(e, &escapes{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, g := range map[string]*gathered{"in force": inForce, "made up": awkward()} {
+	for name, g := range map[string]*gathered{"active policy": active, "special cases": awkward()} {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collector{g})
 		families, err := registry.Gather()
@@ -176,18 +175,18 @@ scopes:
 		parsed := parseMetrics(t, got.Bytes())
 		for family, f := range parseMetrics(t, want.Bytes()) {
 			if parsed[family].String() != f.String() {
-				t.Errorf("%s: %s is parsed as another than the library's", name, family)
+				t.Errorf("%s: %s differs from the library's after parsing", name, family)
 			}
 		}
 		promtool(t, got.Bytes())
 	}
 }
 
-// lines are the lines of a text, sorted.
+// lines returns the lines of a text, sorted.
 func lines(text string) []string { return slices.Sorted(strings.Lines(text)) }
 
-// awkward is a reading with what is hard to write: all rooms' columns, more samples than the buffer
-// holds, characters that are escaped, and numbers that are none.
+// awkward returns a reading with special cases of the format: the columns of all modules, more
+// samples than the buffer holds, escaped characters, infinities and NaN.
 func awkward() *gathered {
 	g := &gathered{core: corePoints(engine.Status{})}
 	for i := range 400 {
@@ -224,7 +223,7 @@ func awkward() *gathered {
 	return g
 }
 
-// promtool has Prometheus' checker read the text, where it is at hand.
+// promtool runs Prometheus' checker on the text if promtool is installed.
 func promtool(t *testing.T, text []byte) {
 	t.Helper()
 	path, err := exec.Command("../../packaging/promtool", "--path").Output()
@@ -239,7 +238,7 @@ func promtool(t *testing.T, text []byte) {
 	}
 }
 
-// broken refuses what is written after so many octets.
+// broken is a writer that fails after left bytes.
 type broken struct{ left int }
 
 func (b *broken) Write(p []byte) (int, error) {
@@ -262,8 +261,8 @@ func TestAWriterThatBreaksEndsTheStream(t *testing.T) {
 	}
 }
 
-// What is held while metrics are written does not grow with the policy: no line takes memory.
-func TestWritingTakesNoMemoryALine(t *testing.T) {
+// The memory used to write metrics does not grow with the policy: lines cause no allocation.
+func TestWritingAllocatesNothingPerLine(t *testing.T) {
 	g := awkward()
 	var text bytes.Buffer
 	if err := g.write(&text); err != nil {
@@ -275,8 +274,8 @@ func TestWritingTakesNoMemoryALine(t *testing.T) {
 	}
 }
 
-// A scrape is compressed where the client takes that, and the same text then.
-func TestScrapesAreCompressedWhereAsked(t *testing.T) {
+// A scrape is compressed if the client accepts gzip, with the same text.
+func TestScrapesAreCompressedOnRequest(t *testing.T) {
 	e := setup(t)
 	apply(t, e, limited("a", 1e6))
 	handler := newScraper(e).handler()
@@ -305,8 +304,8 @@ func TestScrapesAreCompressedWhereAsked(t *testing.T) {
 	}
 }
 
-// Scrapes share a reading, which is forgotten soon.
-func TestAReadingIsSharedAndForgotten(t *testing.T) {
+// Concurrent scrapes share a reading, which expires soon.
+func TestAReadingIsSharedAndExpires(t *testing.T) {
 	e := setup(t)
 	apply(t, e, limited("a", 1e6))
 	s := newScraper(e)
@@ -321,6 +320,6 @@ func TestAReadingIsSharedAndForgotten(t *testing.T) {
 	})
 	second, err := s.gather()
 	if err != nil || first == second {
-		t.Errorf("an old reading was given: %v", err)
+		t.Errorf("the scrape got an expired reading: %v", err)
 	}
 }

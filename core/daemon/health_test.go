@@ -37,8 +37,8 @@ func TestHealthFollowsTheLoop(t *testing.T) {
 	}
 }
 
-// What fails passes by itself for a while; from then on everybody who asks is told.
-func TestHealthFollowsWhatFailsAgainAndAgain(t *testing.T) {
+// The health endpoint ignores short failures and reports a duty that fails for 40 s.
+func TestHealthReportsLastingFailures(t *testing.T) {
 	var h health
 	began := time.Now()
 	for _, step := range []struct {
@@ -64,7 +64,7 @@ func TestHealthFollowsWhatFailsAgainAndAgain(t *testing.T) {
 	}
 }
 
-// fails says whether a duty has failed last.
+// fails reports whether the last attempt of a duty failed.
 func (h *health) fails(what duty) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,7 @@ func TestEveryRouteIsDescribedAndAnswers(t *testing.T) {
 	}
 }
 
-func TestMetricsTellTheBuildAndTheProcess(t *testing.T) {
+func TestMetricsOfBuildAndProcess(t *testing.T) {
 	s, client := served(t, oneScope)
 	_, text := ask(t, client, "GET", "/metrics", "")
 	for _, want := range []string{"weir_build_info{", "process_start_time_seconds ", "process_resident_memory_bytes "} {
@@ -103,7 +103,7 @@ func TestMetricsTellTheBuildAndTheProcess(t *testing.T) {
 			t.Errorf("a scrape has no %s", want)
 		}
 	}
-	// node_exporter, which reads the text file, has process metrics of its own.
+	// node_exporter, the reader of the text file, exports process metrics of its own.
 	for name := range metricsOf(t, s.Engine) {
 		if strings.HasPrefix(name, "process_") {
 			t.Errorf("the text file would have %s", name)

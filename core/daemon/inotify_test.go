@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is one as the kernel writes it.
+// event returns an inotify event in the kernel's format.
 func event(mask uint32, name string) []byte {
 	b := make([]byte, unix.SizeofInotifyEvent+16)
 	binary.NativeEndian.PutUint32(b[4:], mask)
@@ -40,7 +40,7 @@ func TestEventsThatMatterAreFound(t *testing.T) {
 	}
 }
 
-// Whatever the kernel writes, reading it ends, and a filter finds no more than no filter.
+// Parsing ends for any input, and a watcher with a filter finds no more events than one without.
 func FuzzEvents(f *testing.F) {
 	f.Add(event(unix.IN_CREATE, "a"))
 	f.Add(append(event(unix.IN_IGNORED, ""), event(unix.IN_CREATE, "b")...))

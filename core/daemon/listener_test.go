@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Three hundred connections that begin a request and never end it keep nobody from being answered,
-// and no more of them stay open than there is room for.
-func TestWhoHoldsConnectionsKeepsNobodyOut(t *testing.T) {
+// 300 connections with unfinished requests do not keep the server from answering another one. The
+// listener keeps at most its maximum of connections open.
+func TestUnfinishedRequestsBlockNoOtherClient(t *testing.T) {
 	inner, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	crowd := &limitedListener{Listener: inner, most: 8}
+	limited := &limitedListener{Listener: inner, most: 8}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") }),
 		ReadHeaderTimeout: time.Hour}
-	go func() { _ = server.Serve(crowd) }()
+	go func() { _ = server.Serve(limited) }()
 	defer func() { _ = server.Close() }()
 	held := make([]net.Conn, 300)
 	for i := range held {
@@ -46,9 +46,9 @@ func TestWhoHoldsConnectionsKeepsNobodyOut(t *testing.T) {
 			t.Errorf("connection %d was answered", i)
 		}
 	}
-	crowd.mu.Lock()
-	defer crowd.mu.Unlock()
-	if len(crowd.open) > 8 {
-		t.Errorf("%d connections are open", len(crowd.open))
+	limited.mu.Lock()
+	defer limited.mu.Unlock()
+	if len(limited.open) > 8 {
+		t.Errorf("%d connections are open", len(limited.open))
 	}
 }

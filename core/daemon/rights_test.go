@@ -13,15 +13,15 @@ import (
 	"weir/kernel/testutil"
 )
 
-// What a low port takes is neither a right to BPF nor one to files.
-func TestALowPortTakesARightOfItsOwn(t *testing.T) {
+// A port below 1024 needs CAP_NET_BIND_SERVICE; the capabilities for BPF and files do not suffice.
+func TestALowPortNeedsNetBindService(t *testing.T) {
 	testutil.NeedRoot(t)
-	ns := testutil.Namespace(t, "port") // where ports begin to be free at 1024
+	ns := testutil.Namespace(t, "port") // with ip_unprivileged_port_start 1024
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with its goroutine
 		failed <- ns.Do(func() error {
-			if err := testutil.Become(4711, []int{unix.CAP_SYS_ADMIN}); err != nil { // to go back
+			if err := testutil.Become(4711, []int{unix.CAP_SYS_ADMIN}); err != nil { // to return to the former namespace
 				return err
 			}
 			listener, err := listenLoopback("127.0.0.1:80")

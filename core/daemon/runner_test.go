@@ -16,7 +16,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// busyRoom has work to do while it is in force.
+// busyModule is a Runner: it has background work while it is active.
 type busyModule struct{ begun, ended *atomic.Int32 }
 
 type busyPlane struct{ busyModule }
@@ -47,8 +47,8 @@ func (p busyPlane) Run(ctx context.Context, s module.State) error {
 	return nil
 }
 
-// A room's work begins when it comes into force, begins again when it ends by itself, and ends with
-// the policy.
+// A runner starts when its module becomes active, restarts after an error, and ends with the
+// policy.
 func TestModulesRunWhileActive(t *testing.T) {
 	begun, ended := &atomic.Int32{}, &atomic.Int32{}
 	e := &engine.Engine{Modules: []module.Module{busyModule{begun, ended}}, StateDir: t.TempDir()}
@@ -73,11 +73,11 @@ func TestModulesRunWhileActive(t *testing.T) {
 	}
 	comes(2, "a second attempt", begun)
 	comes(1, "the end of the first", ended)
-	time.Sleep(10 * time.Millisecond) // a clock that tells files apart
+	time.Sleep(10 * time.Millisecond) // so that the modification times of files differ
 	force()
 	comes(2, "the end with the policy", ended)
 	if words, err := e.WithoutDaemon(); err != nil || len(words) != 0 {
-		t.Errorf("with nothing in force: %v, %v", words, err)
+		t.Errorf("with nothing active: %v, %v", words, err)
 	}
 	if begun.Load() != 2 {
 		t.Errorf("it was begun %d times", begun.Load())

@@ -151,7 +151,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 	work := s.runners()
 	defer work.stop()
 	s.health.seen(time.Now())
-	s.tell("READY=1")
+	s.notifyManager("READY=1")
 	dog := time.NewTicker(max(watchdog(), time.Millisecond))
 	defer dog.Stop()
 	if watchdog() == 0 {
@@ -161,16 +161,16 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 		work.resync(ctx)
 		select {
 		case <-ctx.Done():
-			s.tell("STOPPING=1")
+			s.notifyManager("STOPPING=1")
 			return nil
 		case <-files.changed:
 			s.reread(false)
 			s.look(cgroups, false)
 		case <-s.Reload:
-			s.tell("RELOADING=1")
+			s.notifyManager("RELOADING=1")
 			s.reread(true)
 			s.look(cgroups, true)
-			s.tell("READY=1")
+			s.notifyManager("READY=1")
 		case <-cgroups.changed:
 			s.look(cgroups, false)
 		case <-devices:
@@ -187,7 +187,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 		case <-beat.C:
 			s.alive()
 		case <-dog.C:
-			s.tell("WATCHDOG=1")
+			s.notifyManager("WATCHDOG=1")
 		}
 	}
 }
@@ -316,9 +316,9 @@ func (s *Service) problem(err error) {
 	}
 	if err != nil {
 		s.Log.Error("the policy file cannot be applied; the active policy stays", "reason", err)
-		s.tell("STATUS=the policy file cannot be applied: " + text)
+		s.notifyManager("STATUS=the policy file cannot be applied: " + text)
 	} else {
-		s.tell("STATUS=the policy file is active")
+		s.notifyManager("STATUS=the policy file is active")
 	}
 	if err := s.lease.Describe(text); err != nil {
 		s.say("describe controller", err)
@@ -346,8 +346,8 @@ func (s *Service) say(what string, err error) {
 	}
 }
 
-// tell reports to the service manager.
-func (s *Service) tell(message string) {
+// notifyManager sends a message to the service manager, sd_notify(3).
+func (s *Service) notifyManager(message string) {
 	if err := notify(message); err != nil {
 		s.say("notify", err)
 	}

@@ -29,7 +29,7 @@ import (
 
 const patience = time.Minute
 
-// service prepares one that looks by itself once an hour: what it follows, it follows by events.
+// service returns a service with a resync interval of an hour, so that only events make it act.
 func service(t *testing.T, e *engine.Engine, text string) *Service {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
@@ -61,8 +61,8 @@ func start(t *testing.T, s *Service) (stop func()) {
 	return stop
 }
 
-// becomes waits until the scope's state begins so, and returns what it is bound to. Where the
-// kernel has bound it, it waits until that is noted.
+// becomes waits until the scope's state has a prefix and returns the number of its binding. For
+// "enforced" it also waits until the stored state has the current binding.
 func becomes(t *testing.T, e *engine.Engine, scope, state string) (number uint64) {
 	t.Helper()
 	testutil.Eventually(t, patience, "scope "+scope+" "+state, func() bool {
@@ -91,8 +91,8 @@ func activeScope(t *testing.T, e *engine.Engine, scope string) module.Bound {
 	return module.Bound{}
 }
 
-// noted says whether the stored state has the scope bound to what there is now: the kernel binds a
-// cgroup that was made again before the daemon has looked.
+// noted reports whether the stored state has the scope's current binding. The kernel may rebind a
+// recreated cgroup before the daemon stores that.
 func noted(t *testing.T, e *engine.Engine, scope string) bool {
 	t.Helper()
 	h := activeScope(t, e, scope)
@@ -113,7 +113,7 @@ func TestACgroupThatComesBackIsLimitedUnderItsNewID(t *testing.T) {
 	testutil.Remove(t, path)
 	becomes(t, e, "a", "waiting: there is no cgroup")
 	testutil.Mkdir(t, path)
-	// The kernel may be ahead of whoever notes it.
+	// The kernel may rebind the scope before the daemon stores the new id.
 	testutil.Eventually(t, patience, "another id", func() bool { return becomes(t, e, "a", "enforced") != before })
 }
 
@@ -151,7 +151,7 @@ func TestAUnitThatRestartsIsLimitedAgain(t *testing.T) {
 	testutil.Remove(t, unit)
 }
 
-// egress is the rate in force of the scope a.
+// egress returns the active egress rate of scope a.
 func egress(t *testing.T, e *engine.Engine) uint64 {
 	t.Helper()
 	status, err := e.Status()
@@ -187,7 +187,7 @@ func TestABadEditKeepsTheOldLimitsAndIsReported(t *testing.T) {
 	if rate := egress(t, e); rate != 1e6 || states(t, e)["a"] != "enforced" {
 		t.Errorf("after a bad edit: %d bit/s, %s", rate, states(t, e)["a"])
 	}
-	// An editor writes another file and puts it in place.
+	// An editor writes a new file and renames it over the old one.
 	testutil.Write(t, s.Policy+".new", strings.Replace(oneScope, "1Mbit", "3Mbit", 1))
 	if err := os.Rename(s.Policy+".new", s.Policy); err != nil {
 		t.Fatal(err)
@@ -197,11 +197,11 @@ func TestABadEditKeepsTheOldLimitsAndIsReported(t *testing.T) {
 	testutil.Eventually(t, patience, "the report", func() bool { return trouble(t, e) != "" })
 	stop()
 	if text := trouble(t, e); text != "" {
-		t.Errorf("nobody follows the file, and it is said of it: %s", text)
+		t.Errorf("a stopped service reports: %s", text)
 	}
 }
 
-func TestAnEditWithoutEventIsFoundByLooking(t *testing.T) {
+func TestAResyncFindsAnEditWithoutEvent(t *testing.T) {
 	e := setup(t)
 	s := service(t, e, oneScope)
 	s.Look = 20 * time.Millisecond
@@ -273,7 +273,7 @@ func TestAWrongStartIsAnErrorAndChangesNothing(t *testing.T) {
 	}
 }
 
-// follower is what the part "follow" is to keep in force.
+// follower is the input of the child process "follow".
 type follower struct{ State, Pins, Root, Policy string }
 
 func followPart(in io.Reader, _ io.Writer) error {
@@ -285,7 +285,7 @@ func followPart(in io.Reader, _ io.Writer) error {
 	return s.Run(context.Background())
 }
 
-func TestAKilledControllerLeavesLimitsInForceAndSaysSinceWhen(t *testing.T) {
+func TestAKilledControllerLeavesLimitsActive(t *testing.T) {
 	e := setup(t)
 	testutil.Mkdir(t, e.CgroupRoot, "a")
 	s := service(t, e, oneScope)
@@ -314,18 +314,18 @@ func TestAKilledControllerLeavesLimitsInForceAndSaysSinceWhen(t *testing.T) {
 		t.Errorf("after the kill: enforced %t, controller %+v", status.Enforced, c)
 	}
 	start(t, s)
-	// The new controller holds the lock before it has written down who it is.
+	// The new controller locks the lease before it writes its process id into it.
 	var again *engine.Controller
 	testutil.Eventually(t, patience, "the next controller's announcement", func() bool {
 		again, err = e.Controller()
 		return err == nil && again.PID == os.Getpid()
 	})
 	if !again.Running || !again.Before.Equal(c.LastSeen) {
-		t.Errorf("the next controller: %+v (%v), want it to say that the one before was seen at %s", again, err, c.LastSeen)
+		t.Errorf("the next controller: %+v (%v), want %s as the last heartbeat of the one before", again, err, c.LastSeen)
 	}
 }
 
-func TestTheServiceManagerIsTold(t *testing.T) {
+func TestNotificationsOfTheServiceManager(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -361,7 +361,7 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 	}
 }
 
-// The apply asks for the sockets of the host, and the file changes at that moment.
+// The file changes while the first apply lists the sockets of the host.
 func TestAnEditDuringTheFirstApplyIsFollowed(t *testing.T) {
 	e := setup(t)
 	s := service(t, e, oneScope)

@@ -12,8 +12,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// stateMetric returns the state of a scope as the metrics tell it, and how many states they say it
-// is in.
+// stateMetric returns the state of a scope in the metrics, and the number of its state metrics.
 func stateMetric(t *testing.T, e *engine.Engine, scope string) (state string, n int) {
 	t.Helper()
 	for _, metric := range metricsOf(t, e)["weir_scope_state"].GetMetric() {
@@ -29,9 +28,9 @@ func stateMetric(t *testing.T, e *engine.Engine, scope string) (state string, n 
 	return state, n
 }
 
-// Without a daemon the kernel alone may bind a scope anew; where it has not, its state says so
-// until the next apply.
-func TestStatusTellsOfACgroupThatWasMadeAgain(t *testing.T) {
+// Without a daemon the kernel may rebind a scope to a recreated cgroup. If it does not, the scope's
+// state is "not bound" until the next apply.
+func TestStatusOfARecreatedCgroup(t *testing.T) {
 	e := setup(t)
 	shadow := limited("b", 1e6)
 	shadow.Shadow = true
@@ -59,9 +58,9 @@ func TestStatusTellsOfACgroupThatWasMadeAgain(t *testing.T) {
 		testutil.Mkdir(t, e.CgroupRoot, name)
 	}
 	if match.CanRebind() == nil {
-		want("made again, which the kernel saw", "enforced", "shadow", "enforced")
+		want("recreated, rebound by the kernel", "enforced", "shadow", "enforced")
 	} else {
-		want("made again", "not bound: cgroup /a is another one than was treated; apply the policy again",
+		want("recreated", "not bound: cgroup /a is another one than was treated; apply the policy again",
 			"not bound: cgroup /b is another", "not bound: there is a cgroup /late now; apply the policy again")
 	}
 	apply(t, e, scopes...)

@@ -17,15 +17,15 @@ import (
 	"weir/kernel/sockdiag"
 )
 
-// What is written piece by piece is what encoding/json writes of the whole.
-func TestAStatusIsWrittenAsAWhole(t *testing.T) {
+// The streamed document equals the one of encoding/json.
+func TestTheStatusStreamEqualsTheWholeDocument(t *testing.T) {
 	const hostile = `"scopes":[],"modules":[],"rows":[]<&>` + "\u2028"
 	columns := []module.Column{{Name: "packets", Help: hostile, Kind: module.Counter}, {Name: "delay", Kind: module.Histogram}, {Name: "limit", Kind: module.Gauge}}
 	scope := engine.ScopeStatus{Scope: policy.Scope{Name: hostile, Parent: "p", Selector: policy.Selector{Kind: "cgroup", Text: "/a"}}, State: "enforced", Escaped: []sockdiag.Escape{{PID: 1, Command: hostile}}}
 	row := module.Row{Scope: hostile, Part: "egress", Promise: "10 Mbit/s", Values: []module.Value{module.Counted(1 << 60), module.HistogramValue(module.Buckets{Sum: 1.5}), {}}}
 	for name, s := range map[string]engine.Status{
 		"empty": {Format: "weir-status/3", Scopes: []engine.ScopeStatus{}, Modules: []engine.ModuleStatus{}},
-		"rooms without rows": {Format: "weir-status/3", Scopes: []engine.ScopeStatus{scope}, Modules: []engine.ModuleStatus{
+		"modules without rows": {Format: "weir-status/3", Scopes: []engine.ScopeStatus{scope}, Modules: []engine.ModuleStatus{
 			{Module: "a", Rows: []engine.RowStatus{}}, {Module: "b", Columns: columns, Rows: []engine.RowStatus{}, Host: engine.Values{"x": module.Measured(0.5)}, Notes: []string{hostile}}}},
 		"all": {Format: "weir-status/3", Enforced: true, Applied: time.Unix(1, 0), Scopes: []engine.ScopeStatus{scope, scope}, Controller: &engine.Controller{Problem: hostile},
 			Modules: []engine.ModuleStatus{{Module: "a", Columns: columns, Part: "direction", Rows: []engine.RowStatus{}, Report: module.Report{Rows: []module.Row{row, row, {Scope: "unknown"}}}}}},
@@ -49,7 +49,7 @@ func TestAStatusIsWrittenAsAWhole(t *testing.T) {
 		})
 	}
 	if err := writeStatus(engine.Status{}, full{}); err == nil {
-		t.Error("a reader that has gone is no error")
+		t.Error("a failed write is no error")
 	}
 }
 

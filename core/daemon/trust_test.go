@@ -19,9 +19,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A change that failed for a reason that passes is made once it has passed, though nobody touches
-// the file again.
-func TestAChangeThatFailedIsTriedAgain(t *testing.T) {
+// The daemon retries a change that failed for a temporary reason, without another edit of the file.
+func TestAFailedChangeIsRetried(t *testing.T) {
 	e := setup(t)
 	testutil.Mkdir(t, e.CgroupRoot, "a")
 	s := service(t, e, oneScope)
@@ -46,7 +45,7 @@ func TestAChangeThatFailedIsTriedAgain(t *testing.T) {
 	testutil.Write(t, s.Policy, "a mistake")
 	testutil.Eventually(t, patience, "the report of the mistake", func() bool { return trouble(t, e) != "" })
 	if s.health.fails(applying) {
-		t.Error("a mistake in the file, which is not the daemon's to mend, is ill health")
+		t.Error("a mistake in the policy file fails the health check")
 	}
 }
 
@@ -63,7 +62,7 @@ func TestAFileThatOthersMayWriteIsWarnedOf(t *testing.T) {
 	}
 }
 
-// Clients that ask and do not read keep nobody else waiting, root's socket least of all.
+// Clients that do not read their responses do not delay other clients, on root's socket either.
 func TestSlowReadersBlockNobody(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nscopes:\n")
@@ -86,13 +85,13 @@ func TestSlowReadersBlockNobody(t *testing.T) {
 	}
 }
 
-// The daemon finds by itself that something is missing.
-func TestTheDaemonCompletesWhatIsAttachedInPart(t *testing.T) {
+// The daemon reattaches a removed program at the next event.
+func TestTheDaemonRestoresARemovedProgram(t *testing.T) {
 	e := setup(t)
 	testutil.Mkdir(t, e.CgroupRoot, "a")
 	start(t, service(t, e, oneScope))
 	testutil.Remove(t, filepath.Join(e.PinDir, "limit", "link-1"))
-	testutil.Mkdir(t, e.CgroupRoot, "other") // makes it look
+	testutil.Mkdir(t, e.CgroupRoot, "other") // causes an event
 	becomes(t, e, "a", "enforced")
 	testutil.Eventually(t, patience, "the attachments", func() bool { return testutil.CountPrograms(t, e.CgroupRoot) == [3]int{1, 0, 1} })
 }

@@ -35,19 +35,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// setup makes an engine with folders, a bpf file system and a cgroup of the test's own.
+// setup returns an engine with folders, a BPF file system and a cgroup of the test's own.
 func setup(t *testing.T) *Engine {
 	t.Helper()
 	return engineAt(t.TempDir(), filepath.Join(testutil.BPFFS(t), "weir"), testutil.Cgroup(t).Path)
 }
 
-// engineAt leaves all open sockets of the machine alone.
+// engineAt returns an engine that changes no open socket of the machine.
 func engineAt(state, pins, root string) *Engine {
 	return &Engine{Modules: modules.All(), Language: language, StateDir: state, PinDir: pins, CgroupRoot: root,
 		Sockets: func(func(*netns.Namespace) error) error { return nil }}
 }
 
-// language is that of all rooms of this build.
+// language is the language of all modules of this build.
 var language = func() *policy.Language {
 	all, err := modules.Language(modules.All())
 	if err != nil {
@@ -56,13 +56,13 @@ var language = func() *policy.Language {
 	return all
 }()
 
-// limitPins is where the room limit pins: these tests look at a room at work.
+// limitPins returns the pin folder of the module limit.
 func limitPins(e *Engine) string { return filepath.Join(e.PinDir, "limit") }
 
-// of is a policy of these scopes.
+// of returns a policy with these scopes.
 func of(scopes ...policy.Scope) *policy.Policy { return &policy.Policy{Scopes: scopes} }
 
-// scope reads one scope of a policy's file.
+// scope parses one scope of a policy file.
 func scope(text string) policy.Scope {
 	p, err := language.Parse("scope", []byte("version: 1\nscopes:\n  "+text+"\n"))
 	if err != nil {
@@ -75,7 +75,7 @@ func limited(name string, rate units.BitRate) policy.Scope {
 	return scope(fmt.Sprintf("%s: {cgroup: /%s, egress: %dbit}", name, name, rate))
 }
 
-// limitedBoth limits what is received too.
+// limitedBoth returns a scope with limits in both directions.
 func limitedBoth(name string, egress, ingress units.BitRate) policy.Scope {
 	return scope(fmt.Sprintf("%s: {cgroup: /%s, egress: %dbit, ingress: %dbit}", name, name, egress, ingress))
 }
@@ -90,7 +90,7 @@ func apply(t *testing.T, e *Engine, scopes ...policy.Scope) Outcome {
 	return out
 }
 
-// states returns the state of every scope that is held.
+// states returns the state of each active scope.
 func states(t *testing.T, e *Engine) map[string]string {
 	t.Helper()
 	status, err := e.Status()
@@ -195,14 +195,13 @@ func TestScopesKeepTheirNumbersWhenOthersGo(t *testing.T) {
 	for _, h := range have.Scopes {
 		got[h.Name] = h.Index
 	}
-	// b's counters must not be continued by d while c stays what it is.
+	// d must not reuse b's number and counters. c keeps its number.
 	if got["c"] != 2 || got["d"] == 2 {
 		t.Errorf("numbers %v, want c to keep 2", got)
 	}
 }
 
-// Two scopes may stand for one cgroup, which only the host knows; when one of them goes the other
-// takes its place.
+// Two scopes may match one cgroup, by path and by unit. If one is removed, the other takes effect.
 func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
 	e := setup(t)
 	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a.service"), 0o755); err != nil {
@@ -238,8 +237,8 @@ func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
 	}
 }
 
-// The program for ingress comes and goes with the policies that need it, at once; the others stay
-// attached throughout.
+// The ingress program is attached and detached with the policies that need it. The other programs
+// stay attached.
 func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 	e := setup(t)
 	testutil.Mkdir(t, e.CgroupRoot, "a")
@@ -273,7 +272,7 @@ func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 	}
 }
 
-// linkID tells one pinned attachment from another that has taken its place.
+// linkID returns the id of a pinned attachment, which changes if another one replaces it.
 func linkID(t *testing.T, e *Engine, name string) link.ID {
 	t.Helper()
 	pinned, err := link.LoadPinnedLink(filepath.Join(limitPins(e), name), nil)
@@ -288,8 +287,8 @@ func linkID(t *testing.T, e *Engine, name string) link.ID {
 	return info.ID
 }
 
-// Without a bpf file system nothing begins, and the advice is the one that helps.
-func TestApplyWithoutABPFFileSystemSaysToMountOne(t *testing.T) {
+// Without a BPF file system an apply changes nothing and advises to mount one.
+func TestApplyWithoutABPFFileSystem(t *testing.T) {
 	e := engineAt(t.TempDir(), filepath.Join(t.TempDir(), "weir"), testutil.Cgroup(t).Path)
 	_, err := e.Apply(of(limited("a", 1e6)))
 	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "mount -t bpf -o mode=700 bpf /sys/fs/bpf") {
@@ -302,7 +301,8 @@ func TestApplyWithoutABPFFileSystemSaysToMountOne(t *testing.T) {
 	apply(t, e, limited("a", 1e6))
 }
 
-// order is what the part "apply" is to do, again and again until it is killed.
+// order is the input of the child process "apply", which applies both policies in turn until it is
+// killed.
 type order struct {
 	State, Pins, Root string
 	One, Two          string // policies
@@ -337,7 +337,7 @@ func applyPart(in io.Reader, out io.Writer) error {
 	}
 }
 
-// Killed at any moment, the next apply finds its way and the state is one that was asked for.
+// After a kill at any moment the next apply completes, and the state is one of the two policies.
 func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
 	e := setup(t)
 	random := testutil.Rand(t)
@@ -354,7 +354,7 @@ func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
 		if _, err := process.Out.Read(make([]byte, 6)); err != nil {
 			t.Fatal(err)
 		}
-		// A moment of the test's own choice: the point is that any will do.
+		// A random moment.
 		<-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond)
 		if err := unix.Kill(process.PID(), unix.SIGKILL); err != nil {
 			t.Fatal(err)

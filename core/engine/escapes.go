@@ -10,7 +10,7 @@ import (
 )
 
 // FindEscapes fills in the sockets that escape each scope of a cgroup or unit. It reads the open
-// files of the processes of those cgroups and queries each of their network namespaces once. If the
+// files of the processes in these cgroups and queries each of their network namespaces once. If the
 // kernel does not report cgroups, the error is sockdiag.ErrNoCgroups and the status stays
 // unchanged.
 func (e *Engine) FindEscapes(status *Status) error {

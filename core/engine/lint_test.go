@@ -23,8 +23,8 @@ func parse(t *testing.T, text string) *policy.Policy {
 	return p
 }
 
-// What a selector leads to on this host is no mistake of the file, and told with its place as well.
-func TestASelectorOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
+// A selector that resolves to a file of this host is an error with its place in the policy.
+func TestASelectorOfAFileIsAnErrorWithItsPlace(t *testing.T) {
 	e := setup(t)
 	p := parse(t, "version: 1\nscopes:\n  file: {cgroup: /cgroup.procs, egress: 1Mbit}\n")
 	for name, do := range map[string]func(*policy.Policy) (Outcome, error){"plan": e.Plan, "apply": e.Apply} {
@@ -36,9 +36,9 @@ func TestASelectorOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-// A plan says what is doubtful on this host alone: a unit that is a cgroup of another scope, and a
-// name that nearly exists.
-func TestTakeSaysWhatIsDoubtfulHere(t *testing.T) {
+// A plan warns of probable mistakes on this host: a unit that another scope matches as a cgroup,
+// and misspelt names.
+func TestWarningsOfThisHost(t *testing.T) {
 	e := setup(t)
 	for _, name := range []string{"backup.service", "tenant-1"} {
 		if err := os.Mkdir(filepath.Join(e.CgroupRoot, name), 0o755); err != nil {
@@ -84,7 +84,7 @@ scopes:
 	}
 }
 
-func TestAScopeThatIsBoundAnewIsSaidToBe(t *testing.T) {
+func TestAPlanReportsARebind(t *testing.T) {
 	e := setup(t)
 	apply(t, e, limited("a", 1e6))
 	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a"), 0o755); err != nil {

@@ -17,14 +17,14 @@ import (
 	"weir/kernel/testutil"
 )
 
-// inForceAt applies a limit to the cgroup /a.
-func inForceAt(t *testing.T, e *Engine) {
+// limitA applies a limit to the cgroup /a.
+func limitA(t *testing.T, e *Engine) {
 	t.Helper()
 	testutil.Mkdir(t, e.CgroupRoot, "a")
 	apply(t, e, limited("a", 1e6))
 }
 
-// attached counts the programs of limits at the engine's cgroup.
+// attached returns the number of programs at the engine's cgroup.
 func attached(t *testing.T, e *Engine) (n int) {
 	t.Helper()
 	for _, one := range testutil.CountPrograms(t, e.CgroupRoot) {
@@ -33,8 +33,8 @@ func attached(t *testing.T, e *Engine) (n int) {
 	return n
 }
 
-// The way out works on a full, a read-only and a missing state folder alike.
-func TestReleaseEndsLimitsWhateverBecameOfItsState(t *testing.T) {
+// A release removes all programs with a full, a read-only and a missing state folder.
+func TestReleaseWithABrokenStateFolder(t *testing.T) {
 	small := func(t *testing.T, dir, options string) {
 		t.Helper()
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
@@ -45,9 +45,9 @@ func TestReleaseEndsLimitsWhateverBecameOfItsState(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		spoil   func(t *testing.T, dir string)
-		applies string // what an apply says of it
+		applies string // error of an apply
 		try     string
-		stays   bool // what is written cannot be removed
+		stays   bool // files in the folder cannot be removed
 	}{
 		{"full", func(t *testing.T, dir string) {
 			if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 1<<20), 0o600); err == nil {
@@ -74,7 +74,7 @@ func TestReleaseEndsLimitsWhateverBecameOfItsState(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e := setup(t)
 			small(t, e.StateDir, "size=64k")
-			inForceAt(t, e)
+			limitA(t, e)
 			test.spoil(t, e.StateDir)
 			_, err := e.Apply(of(limited("a", 2e6)))
 			if err == nil || !strings.Contains(err.Error(), test.applies) || !strings.Contains(fault.Advice(err), test.try) {
@@ -91,17 +91,17 @@ func TestReleaseEndsLimitsWhateverBecameOfItsState(t *testing.T) {
 	}
 }
 
-// Without its state what is pinned is in force all the same: nothing says otherwise, and the next
-// apply holds the traffic that it names and no other.
-func TestWhatIsInForceWithoutItsStateIsTold(t *testing.T) {
+// Pins without a state file stay active: plan, apply and status report them. After the next apply
+// only its scopes are limited.
+func TestPinsWithoutAStateFileAreReported(t *testing.T) {
 	e := setup(t)
-	inForceAt(t, e)
+	limitA(t, e)
 	testutil.Mkdir(t, e.CgroupRoot, "b")
 	if err := os.RemoveAll(e.StateDir); err != nil {
 		t.Fatal(err)
 	}
 	want := of(limited("b", 1e6))
-	told := func(what string, notes []string) {
+	reported := func(what string, notes []string) {
 		t.Helper()
 		if !strings.Contains(strings.Join(notes, "\n"), "are active without a state in "+e.StateDir) {
 			t.Errorf("%s: %q", what, notes)
@@ -114,11 +114,11 @@ func TestWhatIsInForceWithoutItsStateIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told("plan", out.Notes)
+	reported("plan", out.Notes)
 	if out, err = e.Apply(want); err != nil {
 		t.Fatal(err)
 	}
-	told("apply", out.Notes)
+	reported("apply", out.Notes)
 	if status, err := e.Status(); err != nil || status.Lost || !status.Enforced || len(status.Scopes) != 1 {
 		t.Errorf("status after an apply: %+v, %v", status, err)
 	}
@@ -133,11 +133,11 @@ func TestWhatIsInForceWithoutItsStateIsTold(t *testing.T) {
 	}
 }
 
-// A second Weir, with folders of its own, is foreseen by plan, refused by apply in one sentence,
-// and leaves nothing that is to be completed.
-func TestASecondWeirIsRefusedBeforeAnythingBegins(t *testing.T) {
+// A second Weir with folders of its own is reported by plan and rejected by apply, which leaves no
+// journal.
+func TestASecondWeirIsRejectedBeforeAnyChange(t *testing.T) {
 	first := setup(t)
-	inForceAt(t, first)
+	limitA(t, first)
 	second := engineAt(t.TempDir(), filepath.Join(testutil.BPFFS(t), "weir"), first.CgroupRoot)
 	want := of(limited("a", 2e6))
 	out, err := second.Plan(want)
@@ -163,8 +163,8 @@ func TestASecondWeirIsRefusedBeforeAnythingBegins(t *testing.T) {
 	}
 }
 
-// Where nothing can be pinned plan says so, and what to do: no probe of the kernel helps.
-func TestAReadOnlyFileSystemOfPinsIsTold(t *testing.T) {
+// On a read-only BPF file system plan reports the obstacle with advice. No kernel probe detects it.
+func TestAReadOnlyBPFFileSystemIsReported(t *testing.T) {
 	e := setup(t)
 	bpf := filepath.Dir(e.PinDir)
 	if err := unix.Mount("", bpf, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
@@ -180,8 +180,8 @@ func TestAReadOnlyFileSystemOfPinsIsTold(t *testing.T) {
 	}
 }
 
-// Missing rights are not buried in what else is wrong, whose advice is its own.
-func TestObstaclesAreToldApart(t *testing.T) {
+// Missing rights are reported apart from other obstacles, each with its own advice.
+func TestObstaclesAreReportedSeparately(t *testing.T) {
 	mount := fault.New(fault.Testbed, "mount one", "no file system")
 	load := fmt.Errorf("load program: %w", unix.EPERM)
 	refused := fault.New(fault.Permission, "run it as root", "look")

@@ -35,7 +35,7 @@ type Step struct {
 // ItemStep is the change of one item of the host, and its mechanism.
 type ItemStep struct {
 	policy.ItemStep
-	Mechanism string `json:"mechanism,omitempty"` // "" for what goes
+	Mechanism string `json:"mechanism,omitempty"` // "" for a removed item
 }
 
 // Waiting is a scope without existing traffic.

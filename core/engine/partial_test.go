@@ -17,7 +17,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// attaches waits for the kernel, which ends attachments that nothing refers to in its own time.
+// attaches waits until the cgroup has these numbers of programs. The kernel detaches unreferenced
+// ones asynchronously.
 func attaches(t *testing.T, e *Engine, want [3]int) {
 	t.Helper()
 	testutil.Eventually(t, time.Minute, "the attachments", func() bool { return testutil.CountPrograms(t, e.CgroupRoot) == want })
@@ -35,9 +36,9 @@ func detachPin(t *testing.T, path string) {
 	}
 }
 
-// What is attached only in part is not in force, whichever part it is; the next apply completes it,
-// and a release ends it.
-func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
+// With any of its attachments missing a policy is not enforced. The next apply completes it, and a
+// release removes the rest.
+func TestMissingAttachmentsAreCompleted(t *testing.T) {
 	both := limitedBoth("a", 1e6, 2e6)
 	for _, test := range []struct {
 		missing string
@@ -90,8 +91,8 @@ func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
 	}
 }
 
-// A first apply that was killed between two pins leaves a journal and a part of the pins. The next
-// one completes it.
+// A first apply that is killed between two pins leaves a journal and some of the pins. The next
+// apply completes it.
 func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 	e := setup(t)
 	testutil.Mkdir(t, e.CgroupRoot, "a")
@@ -101,8 +102,7 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Pins are made in an order of their own, attachments last: what is kept is the last that
-		// was made.
+		// Apply pins in a fixed order, attachments last. kept is the last pin before the kill.
 		for _, pin := range pins {
 			if name := pin.Name(); name != kept && (kept != "link-0" || strings.HasPrefix(name, "link-")) {
 				testutil.Remove(t, filepath.Join(limitPins(e), name))
@@ -121,8 +121,7 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 	}
 }
 
-// An apply that was killed before or after it has detached the program for ingress, with its
-// journal left.
+// An apply is killed before or after it detaches the ingress program, and leaves its journal.
 func TestAnApplyKilledAtTheEndOfIngressIsCompleted(t *testing.T) {
 	e := setup(t)
 	testutil.Mkdir(t, e.CgroupRoot, "a")

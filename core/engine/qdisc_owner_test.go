@@ -14,36 +14,36 @@ import (
 	"weir/core/policy"
 )
 
-// takerRoom replaces the tree of the device that its item of the host names.
+// ownerModule replaces the qdisc tree of eth0 if the state has an item of the module.
 type ownerModule struct {
 	module.Module
 	name  string
-	plane func(takerPlane) module.Plane
+	plane func(ownerPlane) module.Plane
 	log   *[]string
-	fails *bool // its next Apply
+	fails *bool // its next Apply fails
 }
 
 func (r ownerModule) Name() string { return r.name }
 
 func (r ownerModule) Plane(module.Host) module.Plane {
-	return r.plane(takerPlane{r.name, r.log, r.fails})
+	return r.plane(ownerPlane{r.name, r.log, r.fails})
 }
 
-type takerPlane struct {
+type ownerPlane struct {
 	name  string
 	log   *[]string
 	fails *bool
 }
 
-func (p takerPlane) say(format string, args ...any) {
+func (p ownerPlane) say(format string, args ...any) {
 	*p.log = append(*p.log, p.name+" "+fmt.Sprintf(format, args...))
 }
 
-func (takerPlane) Ready(module.State) error                   { return nil }
-func (takerPlane) InPlace(module.State) (bool, error)         { return true, nil }
-func (takerPlane) Report(module.State) (module.Report, error) { return module.Report{}, nil }
+func (ownerPlane) Ready(module.State) error                   { return nil }
+func (ownerPlane) InPlace(module.State) (bool, error)         { return true, nil }
+func (ownerPlane) Report(module.State) (module.Report, error) { return module.Report{}, nil }
 
-func (p takerPlane) Apply(_, want module.State) ([]string, error) {
+func (p ownerPlane) Apply(_, want module.State) ([]string, error) {
 	p.say("applies, shared %v", want.Shared["eth0"])
 	if *p.fails {
 		*p.fails = false
@@ -52,59 +52,59 @@ func (p takerPlane) Apply(_, want module.State) ([]string, error) {
 	return nil, nil
 }
 
-func (p takerPlane) Release() (bool, error) {
+func (p ownerPlane) Release() (bool, error) {
 	p.say("releases")
 	return true, nil
 }
 
-func (takerPlane) QdiscDevices(s module.State) []string {
+func (ownerPlane) QdiscDevices(s module.State) []string {
 	if s.Empty() {
 		return nil
 	}
 	return []string{"eth0"}
 }
 
-func (p takerPlane) Yield(want module.State) error {
+func (p ownerPlane) Yield(want module.State) error {
 	p.say("yields, shared %v", want.Shared["eth0"])
 	return nil
 }
 
-func (takerPlane) CanHost() error                     { return module.ErrNotShared }
-func (takerPlane) CanNest(module.State, string) error { return module.ErrNotShared }
+func (ownerPlane) CanHost() error                     { return module.ErrNotShared }
+func (ownerPlane) CanNest(module.State, string) error { return module.ErrNotShared }
 
 type nestedPlane struct {
-	takerPlane
+	ownerPlane
 	why error
 }
 
 func (p nestedPlane) CanNest(module.State, string) error { return p.why }
 
-type sharerPlane struct {
-	takerPlane
+type hostPlane struct {
+	ownerPlane
 	why error
 }
 
-func (p sharerPlane) CanHost() error { return p.why }
+func (p hostPlane) CanHost() error { return p.why }
 
-// Two rooms that take a device share it where the one's packets can wait in the other's tree.
-func TestWhoHasADevice(t *testing.T) {
-	plain := func(p takerPlane) module.Plane { return p }
-	nested := func(why error) func(takerPlane) module.Plane {
-		return func(p takerPlane) module.Plane { return nestedPlane{p, why} }
+// Two modules can share a device if the packets of one can wait in the qdisc tree of the other.
+func TestOwnersOfADevice(t *testing.T) {
+	plain := func(p ownerPlane) module.Plane { return p }
+	nested := func(why error) func(ownerPlane) module.Plane {
+		return func(p ownerPlane) module.Plane { return nestedPlane{p, why} }
 	}
-	sharer := func(why error) func(takerPlane) module.Plane {
-		return func(p takerPlane) module.Plane { return sharerPlane{p, why} }
+	host := func(why error) func(ownerPlane) module.Plane {
+		return func(p ownerPlane) module.Plane { return hostPlane{p, why} }
 	}
 	for name, test := range map[string]struct {
-		one, other     func(takerPlane) module.Plane
+		one, other     func(ownerPlane) module.Plane
 		owner, refused string
 	}{
-		"nested first":   {nested(nil), sharer(nil), "other", ""},
-		"sharer first":   {sharer(nil), nested(nil), "one", ""},
+		"nested first":   {nested(nil), host(nil), "other", ""},
+		"host first":     {host(nil), nested(nil), "one", ""},
 		"neither":        {plain, plain, "", "eth0: both one and other of this policy replace its queues"},
-		"no sharer":      {nested(nil), plain, "", "both one and other"},
-		"cannot nest":    {nested(errors.New("too wide")), sharer(nil), "", "replace its queues: too wide"},
-		"kernel without": {nested(nil), sharer(errors.New("no fq")), "", "replace its queues: no fq"},
+		"no host":        {nested(nil), plain, "", "both one and other"},
+		"cannot nest":    {nested(errors.New("too wide")), host(nil), "", "replace its queues: too wide"},
+		"kernel without": {nested(nil), host(errors.New("no fq")), "", "replace its queues: no fq"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{Modules: []module.Module{ownerModule{name: "one", plane: test.one}, ownerModule{name: "other", plane: test.other}}}
@@ -117,20 +117,21 @@ func TestWhoHasADevice(t *testing.T) {
 			}
 			both := map[string]map[string]bool{"one": {"eth0": true}, "other": {"eth0": true}}
 			if diff := cmp.Diff(both, got.shared); err != nil || diff != "" || got.by["eth0"] != test.owner {
-				t.Errorf("%s has it, %v\n%s", got.by["eth0"], err, diff)
+				t.Errorf("owner %s, %v\n%s", got.by["eth0"], err, diff)
 			}
 		})
 	}
 }
 
-// A room moves out of its own tree before the other one puts its tree there, and back into its own
-// after that is gone; both are told whether they share. What fails is led back in the same way.
-func TestADeviceComesToBeShared(t *testing.T) {
+// A module removes its qdisc tree before another one installs its own, and installs it again after
+// the other tree is removed. Both learn whether they share the device. A failed apply is rolled
+// back in the same order.
+func TestADeviceBecomesShared(t *testing.T) {
 	var log []string
 	fails := false
 	e := &Engine{Modules: []module.Module{
-		ownerModule{name: "limit", log: &log, fails: new(bool), plane: func(p takerPlane) module.Plane { return nestedPlane{p, nil} }},
-		ownerModule{name: "links", log: &log, fails: &fails, plane: func(p takerPlane) module.Plane { return sharerPlane{p, nil} }},
+		ownerModule{name: "limit", log: &log, fails: new(bool), plane: func(p ownerPlane) module.Plane { return nestedPlane{p, nil} }},
+		ownerModule{name: "links", log: &log, fails: &fails, plane: func(p ownerPlane) module.Plane { return hostPlane{p, nil} }},
 	}}
 	limit, links := policy.Item{Module: "limit"}, policy.Item{Module: "links"}
 	one, both := &state{Host: []policy.Item{limit}}, &state{Host: []policy.Item{limit, links}}

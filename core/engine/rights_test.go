@@ -21,19 +21,19 @@ import (
 	"weir/kernel/testutil"
 )
 
-// attempt is what the part "lesser" is to try as another user, with these capabilities alone.
+// attempt is the input of the child process "lesser": folders, and its only capabilities.
 type attempt struct {
 	State, Pins, Root string
 	Rights            []int
 }
 
-// result is how one call ended.
+// result is the error of one call.
 type result struct {
 	Error, Try string
 	Status     fault.Status
 }
 
-// lesserPart tries all that an engine can do, on a thread that has given up what it is not to have.
+// lesserPart calls all methods of an engine as another user, with a.Rights as only capabilities.
 func lesserPart(in io.Reader, out io.Writer) error {
 	var a attempt
 	if err := json.NewDecoder(in).Decode(&a); err != nil {
@@ -67,8 +67,8 @@ func lesserPart(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(results)
 }
 
-// The rights to BPF do not open files of root. What the advice names instead does.
-func TestFilesOfRootTakeTheRightsThatTheAdviceNames(t *testing.T) {
+// The capabilities for BPF do not suffice to open files of root. Those in the advice do.
+func TestCapabilitiesForFilesOfRoot(t *testing.T) {
 	testutil.NeedRoot(t)
 	bpf := []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
 	for _, test := range []struct {
@@ -83,7 +83,7 @@ func TestFilesOfRootTakeTheRightsThatTheAdviceNames(t *testing.T) {
 			e := setup(t)
 			testutil.Mkdir(t, e.CgroupRoot, "a")
 			apply(t, e, limited("a", 1e6))
-			// A controller of root's was here.
+			// A daemon of root has left its lease.
 			p, err := AcquireLease(e.StateDir, "policy.yaml")
 			if err != nil {
 				t.Fatal(err)
@@ -110,8 +110,9 @@ func TestFilesOfRootTakeTheRightsThatTheAdviceNames(t *testing.T) {
 	}
 }
 
-// One who may read the state but not the pins is told so, and not that nothing is attached.
-func TestPinsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
+// If the state file is readable and the pins are not, the result is a permission error, not
+// "nothing is attached".
+func TestUnreadablePinsAreAnError(t *testing.T) {
 	testutil.NeedRoot(t)
 	e := setup(t)
 	apply(t, e, limited("a", 1e6))
@@ -138,7 +139,7 @@ func TestPinsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
 	}
 }
 
-func TestASocketInAMissingFolderIsRefused(t *testing.T) {
+func TestASocketInAMissingFolderIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "missing", "api.sock"), "/proc/version/api.sock"} {
 		if _, err := listen.Unix("unix", path); fault.Of(err) != fault.Usage || !strings.Contains(fault.Advice(err), "--socket") {
@@ -150,8 +151,8 @@ func TestASocketInAMissingFolderIsRefused(t *testing.T) {
 	}
 }
 
-// Giving connections their pacing back takes a way into their network namespaces.
-func TestOtherNamespacesTakeTheRightsThatTheAdviceNames(t *testing.T) {
+// Restoring the pacing of connections needs the right to enter their network namespaces.
+func TestCapabilitiesForOtherNamespaces(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Namespace(t, "other") // perhaps the only one
 	try := func(rights ...int) error {
@@ -170,6 +171,6 @@ func TestOtherNamespacesTakeTheRightsThatTheAdviceNames(t *testing.T) {
 		t.Errorf("%v; try %q", err, fault.Advice(err))
 	}
 	if err := try(unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE); err != nil {
-		t.Errorf("with what the advice names: %v", err)
+		t.Errorf("with the capabilities of the advice: %v", err)
 	}
 }

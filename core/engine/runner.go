@@ -10,7 +10,7 @@ import (
 	"weir/core/module"
 )
 
-// WithoutDaemon returns the warnings of active modules whose work needs a daemon, if none runs.
+// WithoutDaemon returns the warnings of active modules with background work if no daemon runs.
 func (e *Engine) WithoutDaemon() (words []string, err error) {
 	controller, err := e.Controller()
 	if err != nil || controller != nil && controller.Running {

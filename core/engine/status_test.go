@@ -12,13 +12,13 @@ import (
 	"weir/core/selector"
 )
 
-// bound is what an interface with an index stands for.
+// bound returns the binding of the interface with an index.
 func bound(index uint64) selector.Binding {
 	return selector.Binding{Key: match.Key{Kind: match.Interface, Number: index}}
 }
 
-// A device of the same name is another one, and so is a unit's cgroup in another slice.
-func TestStatusTellsOfUnitsAndDevicesThatWereMadeAgain(t *testing.T) {
+// A new device with the same name is not bound, and neither is a unit's cgroup in another slice.
+func TestStatusOfRecreatedUnitsAndDevices(t *testing.T) {
 	was := held{Scope: policy.Scope{Selector: policy.Selector{Kind: "interface", Text: "wan", Words: "interface wan"}}, Bound: bound(7)}
 	for _, test := range []struct {
 		now  selector.Binding

@@ -123,8 +123,8 @@ func (e *Engine) openStore() (*store, error) {
 	return s, nil
 }
 
-// openToEnd opens the store for a release, which must work whatever the state of the folder. If the
-// folder is not writable, it uses an existing lock or none.
+// openToEnd opens the store for a release, which must work with any state of the folder. If the
+// folder is not writable, it uses an existing lock file or none.
 func (e *Engine) openToEnd() (*store, error) {
 	s, err := e.openStore()
 	if err == nil || !storage.Unwritable(err) {

@@ -18,7 +18,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// What a crash has left in the folder of network namespaces is not one, and is passed over.
+// A file that a crash left in the folder of network namespaces is not a namespace and is skipped.
 func TestALeftoverNameIsNoNamespace(t *testing.T) {
 	stale := filepath.Join(t.TempDir(), "stale")
 	testutil.Write(t, stale, "")
@@ -34,8 +34,8 @@ func TestALeftoverNameIsNoNamespace(t *testing.T) {
 	}
 }
 
-// Who holds the lock is named rather than waited for without end.
-func TestALockThatIsHeldIsNamed(t *testing.T) {
+// The wait for a held lock is bounded. The advice is a command that shows its holder.
+func TestALockThatIsHeldIsAnError(t *testing.T) {
 	e := setup(t)
 	e.LockWait = time.Millisecond
 	s, err := e.openStore()
@@ -48,11 +48,11 @@ func TestALockThatIsHeldIsNamed(t *testing.T) {
 	}
 }
 
-// Another user cannot lock the controller out, since the file is not his to read.
+// Other users cannot open the lock file, so they cannot lock out the controller.
 func TestTheControllersLockIsItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	testutil.Write(t, filepath.Join(dir, leaseLock), "")
-	if err := os.Chmod(filepath.Join(dir, leaseLock), 0o644); err != nil { // as versions before have left it
+	if err := os.Chmod(filepath.Join(dir, leaseLock), 0o644); err != nil { // as older versions left it
 		t.Fatal(err)
 	}
 	p, err := AcquireLease(dir, "policy.yaml")
@@ -65,7 +65,8 @@ func TestTheControllersLockIsItsOwn(t *testing.T) {
 	}
 }
 
-// A user who makes the folder of the pins first could move them away: nothing is pinned there.
+// A user who creates the pin folder first could move pins out of it, so apply rejects such a
+// folder.
 func TestPinsAreNotPutWhereOthersMayMoveThem(t *testing.T) {
 	testutil.NeedRoot(t)
 	e := setup(t)
@@ -90,8 +91,8 @@ func TestPinsAreNotPutWhereOthersMayMoveThem(t *testing.T) {
 	apply(t, e, limited("a", 1e6))
 }
 
-// What a stranger has made in the folder of pins before it was root's is made anew: he could move
-// away what is pinned in it, from a folder that he keeps open.
+// Apply replaces module folders that another user created in the pin folder. Through an open handle
+// of such a folder the user could move pins away.
 func TestForeignModuleFoldersAreReplaced(t *testing.T) {
 	testutil.NeedRoot(t)
 	e := setup(t)
@@ -109,6 +110,6 @@ func TestForeignModuleFoldersAreReplaced(t *testing.T) {
 		t.Errorf("%v, %v; the same as before: %t", now, err, os.SameFile(before, now))
 	}
 	if _, err := os.Stat(filepath.Join(pins, "his")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what was in it: %v", err)
+		t.Errorf("its former content: %v", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A journal whose writer holds the lock is being worked on; without its writer it was left behind.
-func TestStatusTellsAnApplyAtWorkFromOneThatWasCutOff(t *testing.T) {
+// A journal is underway while its writer holds the lock, and interrupted otherwise.
+func TestStatusOfUnderwayAndInterruptedApplies(t *testing.T) {
 	e := engineAt(t.TempDir(), filepath.Join(t.TempDir(), "weir"), testutil.Cgroup(t).Path)
 	s, err := e.openStore()
 	if err != nil {

@@ -190,25 +190,26 @@ type DeviceFollower interface {
 // QdiscOwner is a Plane that replaces the qdisc trees of devices. One module at a time owns the
 // tree of a device; the packets of a second one may wait in it.
 type QdiscOwner interface {
-	// QdiscDevices lists the devices whose trees the plane replaces in a state, by name.
+	// QdiscDevices lists the names of the devices on which the plane replaces the tree in a state.
 	QdiscDevices(State) []string
 	// Yield restores the former trees of devices that want leaves out, and removes the plane from
 	// trees that another module owns, before that module takes them. It can be repeated.
 	Yield(want State) error
 	// CanHost returns nil if packets of another module can wait in the plane's trees until their
-	// departure times, [ErrNotShared] if they never can, and otherwise what this host lacks.
+	// departure times, [ErrNotShared] if they never can, and otherwise an error that names the
+	// missing feature of this host.
 	CanHost() error
 	// CanNest returns nil if the plane's packets for the device can wait in the tree of another
-	// module, [ErrNotShared] if they never can, and otherwise why not in this state.
+	// module, [ErrNotShared] if they never can, and otherwise the reason in this state.
 	CanNest(s State, device string) error
 }
 
-// ErrNotShared is the answer of a QdiscOwner that never shares a tree in the role it was asked for.
+// ErrNotShared is returned by a QdiscOwner that never shares a tree in the requested role.
 var ErrNotShared = errors.New("its qdisc tree cannot be shared")
 
 // PlanNoter is a Plane with notes for the user about a future apply.
 type PlanNoter interface {
-	// PlanNotes returns the notes. It skips what it cannot read: Ready reports that.
+	// PlanNotes returns the notes. It skips unreadable state, which Ready reports.
 	PlanNotes(want State) (notes []string)
 }
 

@@ -33,7 +33,7 @@ type Grammar struct {
 	Module string
 	// Scope has the keys of a scope, Section those of the file; nil for none.
 	Scope, Section any
-	// Treats lists the keys of which one suffices to make the module treat a scope.
+	// Treats lists keys. The module treats a scope that has at least one of them.
 	Treats []string
 	// Read sets treatments or complains. It runs once per file.
 	Read func(*Draft)

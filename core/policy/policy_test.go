@@ -18,7 +18,7 @@ import (
 	"weir/modules"
 )
 
-// language is that of all rooms of this build.
+// language returns the language of all modules of this build.
 func language(t testing.TB) *policy.Language {
 	t.Helper()
 	all, err := modules.Language(modules.All())
@@ -28,10 +28,10 @@ func language(t testing.TB) *policy.Language {
 	return all
 }
 
-// mistake is a file that is to be refused, with an error that says want.
+// mistake is an invalid file and a part of its error.
 type mistake struct{ name, text, want string }
 
-// refused parses files with mistakes: each is a usage error with a way out.
+// refused checks that each file is a usage error with advice.
 func refused(t *testing.T, mistakes []mistake) {
 	t.Helper()
 	for _, m := range mistakes {
@@ -84,15 +84,15 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 	})
 }
 
-// All scopes of a file may be comments.
-func TestScopesWithoutAnyHaveAWayOut(t *testing.T) {
+// If all scopes of a file are comments, the advice is "scopes: {}".
+func TestScopesWithoutValue(t *testing.T) {
 	_, err := language(t).Parse("p.yaml", []byte("version: 1\nscopes:\n  # a: {host: true}\n"))
 	if advice := fault.Advice(err); !strings.Contains(advice, "scopes: {}") || err.Error() != "p.yaml:2:8: scopes: no value is given" {
 		t.Errorf("%v; try %s", err, advice)
 	}
 }
 
-// A section treats the host by itself.
+// A section of the file treats the host, without scopes.
 func TestASectionNeedsNoScopes(t *testing.T) {
 	for _, text := range []string{"links: {eth0: {rate: 1Gbit}}", "offload: {from: [eth0]}", "ioam: {node: 1, namespaces: {123: {}}}"} {
 		if _, err := language(t).Parse("p.yaml", []byte("version: 1\n"+text)); err != nil {
@@ -101,8 +101,8 @@ func TestASectionNeedsNoScopes(t *testing.T) {
 	}
 }
 
-// Mistakes of different kinds are told at once, each once: what cannot be read is not judged as
-// well.
+// Parse reports mistakes of different kinds at once, each once. A value that cannot be parsed
+// causes no further mistake.
 func TestAllMistakesOfAFileAreNamedAtOnce(t *testing.T) {
 	_, err := language(t).Parse("p.yaml", []byte(`version: 1
 scopes:
@@ -131,8 +131,8 @@ p.yaml:10:60: scopes.h: "A!" is no congestion control: give one of dctcp, ledbat
 	}
 }
 
-// What cannot be read is not the same traffic as another scope's that cannot be read.
-func TestSelectorsThatMeanNothingDoNotContradictEachOther(t *testing.T) {
+// Two invalid selectors do not count as the same traffic.
+func TestInvalidSelectorsDoNotConflict(t *testing.T) {
 	for _, two := range [][2]string{{"prefix: 10.0.0.0/40", "prefix: hello"}, {"user: -1", "user: 4294967295"}, {"mark: 0", "mark: blue"},
 		{"unit: a", "unit: b"}, {"netns: ../a", "netns: a/b"}, {"cgroup: /", "cgroup: .."}, {"interface: a b", "interface: c d"}} {
 		_, err := language(t).Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {"+two[0]+", egress: 1Mbit}\n  b: {"+two[1]+", egress: 2Mbit}\n"))
@@ -164,7 +164,7 @@ func TestFilesThatCannotBePoliciesAreNamed(t *testing.T) {
 	}
 }
 
-// toy is a treatment of a rate.
+// toy is a treatment with a rate.
 type toy units.BitRate
 
 func (t toy) Summary() string { return units.BitRate(t).String() }
@@ -183,7 +183,7 @@ func TestDiffLeadsFromOnePolicyToAnother(t *testing.T) {
 		t.Errorf("steps differ (-want +got):\n%s", diff)
 	}
 	if steps[3].Before == nil || steps[3].Before.Summary() != "3 Mbit/s" {
-		t.Errorf("the change does not say what was before: %+v", steps[3])
+		t.Errorf("the change lacks the former scope: %+v", steps[3])
 	}
 }
 
@@ -201,7 +201,7 @@ func TestPublishedSchemaIsCurrent(t *testing.T) {
 	}
 }
 
-// A key of a room that this build lacks is named as such, and once.
+// A key of a module that this build lacks is reported once, with the module.
 func TestKeysOfAbsentModulesAreNamed(t *testing.T) {
 	without, err := policy.NewLanguage(selector.Language(), nil, map[string]string{"dye": "paint"})
 	if err != nil {

@@ -75,7 +75,7 @@ const packetSocketsName = "packet sockets"
 func packetSockets(path string, all []charged) Bypass {
 	b := Bypass{Scope: anyScope, Name: packetSocketsName}
 	if !slices.ContainsFunc(all, func(s charged) bool { return !s.check.Charged.AtDevice }) {
-		b.State, b.Why = NotApplicable, "all that passes the devices is charged, whatever sends it"
+		b.State, b.Why = NotApplicable, "programs at the devices charge all packets, frames of packet sockets too"
 		return b
 	}
 	text, err := os.ReadFile(path)

@@ -119,7 +119,7 @@ func (r *runner) movedProcess(ctx context.Context, s charged) (Bypass, error) {
 		if in.Mark != 0 {
 			return of(c, "a socket that gets its mark once it is connected"), err
 		}
-		return of(c, "a socket keeps the user that opened it, whoever the process becomes"), err
+		return of(c, "a socket keeps the user that opened it, even after its process changes its user"), err
 	}
 	inside := at.group
 	at.group = r.bed.outside
@@ -128,7 +128,7 @@ func (r *runner) movedProcess(ctx context.Context, s charged) (Bypass, error) {
 		return Bypass{}, err
 	}
 	c, err := r.charge(ctx, s, at, func(p *station.Pair) error { return inside.Add(p.PID()) })
-	b := of(c, "a socket keeps the cgroup of the process that opened it, whatever becomes of the process")
+	b := of(c, "a socket keeps the cgroup of the process that opened it, even after the process moves")
 	if real != "" {
 		b.State, b.Why = Escapes, real
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tables writes those tables of docs/formats that are lists of code: keys of files,
-// metrics, checks, verdicts, capabilities. Their words come from where the lists are.
+// Package tables generates the tables of docs/formats from lists in the code: keys of files,
+// metrics, checks, verdicts, capabilities. The descriptions come from the code too.
 //
-// A table stands in a page between two remarks, and all between them is written anew by go generate
-// ./docs/tables:
+// A table is between two HTML comments of a page. go generate ./docs/tables replaces the text
+// between them:
 //
 //	<!-- generated: NAME -->
 //	<!-- end: NAME -->
@@ -19,7 +19,7 @@ import (
 
 //go:generate go run ./generate ../../docs/formats
 
-// table is one of a page.
+// table is one generated table of a page.
 type table struct {
 	page, name string
 	columns    []string
@@ -41,8 +41,8 @@ func (t table) markdown() string {
 	return out.String()
 }
 
-// Pages returns the pages that have generated tables, by name, as they are in folder and as they
-// should be. It is an error where a table has no place, or a place no table.
+// Pages returns the pages with generated tables, by name: have as in folder, want with current
+// tables. A table without a place in its page is an error, and so is a place without a table.
 func Pages(folder string) (have, want map[string]string, err error) {
 	all, err := tables()
 	if err != nil {
@@ -75,7 +75,7 @@ func Pages(folder string) (have, want map[string]string, err error) {
 	return have, want, nil
 }
 
-// put replaces what stands between the remarks of a name.
+// put replaces the text between the comments of a name.
 func put(page, name, text string) (string, error) {
 	begin, end := "<!-- generated: "+name+" -->\n", "<!-- end: "+name+" -->\n"
 	before, rest, found := strings.Cut(page, begin)

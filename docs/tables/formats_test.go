@@ -22,7 +22,8 @@ func TestTablesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestNoCellIsEmpty: a description that is missing is added where the list is.
+// Each cell of a generated table has a text. A missing description belongs into the list in the
+// code.
 func TestNoCellIsEmpty(t *testing.T) {
 	all, err := tables()
 	if err != nil {
@@ -40,8 +41,8 @@ func TestNoCellIsEmpty(t *testing.T) {
 	}
 }
 
-// TestWhoJudgesSaysWhat: rooms whose promises weir prove tests describe their checks.
-func TestWhoJudgesSaysWhat(t *testing.T) {
+// Each module with checks of weir prove describes them.
+func TestModulesDescribeTheirChecks(t *testing.T) {
 	language, err := modules.Language(modules.All())
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func TestWhoJudgesSaysWhat(t *testing.T) {
 			}
 		}
 		if _, inspects := r.Plane(module.Host{}).(module.Inspector); inspects && !judges {
-			t.Errorf("%s does not say what is looked at", r.Name())
+			t.Errorf("%s does not describe its inspection", r.Name())
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"weir/tester/spec"
 )
 
-// tables are all that are generated.
+// tables returns all generated tables.
 func tables() ([]table, error) {
 	of := modules.All()
 	language, err := modules.Language(of)
@@ -51,7 +51,7 @@ func codes(words []string) string {
 	return strings.Join(all, ", ")
 }
 
-// lower begins in lower case, but for abbreviations and names.
+// lower returns text with a lower-case first letter, except for abbreviations and names.
 func lower(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	word, _, _ := strings.Cut(text[size:], " ")
@@ -61,7 +61,7 @@ func lower(text string) string {
 	return string(unicode.ToLower(first)) + text[size:]
 }
 
-// meaning is what a table says of a key.
+// meaning returns the description of a key in a table.
 func meaning(r yamlfile.Reference) string {
 	text := lower(r.Doc)
 	if len(r.Values) > 0 {
@@ -73,7 +73,7 @@ func meaning(r yamlfile.Reference) string {
 	return text
 }
 
-// keys are a table of keys.
+// keys returns a table of keys.
 func keys(page, name string, all []yamlfile.Reference) table {
 	t := table{page, name, []string{"key", "meaning"}, nil}
 	for _, r := range all {
@@ -167,7 +167,7 @@ func scenarioTables() []table {
 		below("expect", "expect"), metrics}
 }
 
-// scenarios are those that are shipped.
+// scenarios returns the table of the built-in scenarios.
 func scenarios() (table, error) {
 	t := table{"scenario.md", "scenarios", []string{"name", "title", "cells × repetitions", "time of traffic"}, nil}
 	all, err := scenario.List()

@@ -12,7 +12,7 @@ import (
 	"weir/record/stats"
 )
 
-// What cannot be is told before anything is sent.
+// Wrong arguments are errors before the first packet.
 func TestMistakesOfAvail(t *testing.T) {
 	t.Setenv(cli.TokenVariable, "")
 	for _, test := range []struct{ args, want string }{
@@ -32,8 +32,8 @@ func TestMistakesOfAvail(t *testing.T) {
 	}
 }
 
-// Of searches that found no end the mean is a lower bound: an interval would tell of more.
-func TestWhatIsAvailableIsTold(t *testing.T) {
+// If no search reached its upper end, the mean is a lower bound and has no confidence interval.
+func TestAvailableRateInTheTable(t *testing.T) {
 	found := &avail.Result{Available: stats.Of([]float64{7e6, 9e6}), Samples: []avail.Sample{{Low: 7e6}, {Low: 8e6, High: 1e7}, {Low: 9e6, High: 9e6}}}
 	value := func(row int) string { return table(found, 1).Rows[row][1] }
 	for row, want := range map[int]string{0: "8 Mbit/s [0 bit/s, 20.706 Mbit/s]", 1: "carried 7 Mbit/s", 2: "carried 8 Mbit/s, and not 10 Mbit/s", 3: "carried 9 Mbit/s, and not always"} {

@@ -14,17 +14,17 @@ import (
 	"weir/internal/fault"
 )
 
-// lbeSlice is the slice of units in less than best effort: below system.slice, whose settings still
-// apply, with a name for one line of a policy.
+// lbeSlice is the slice of units in less than best effort. It is below system.slice, so the
+// settings of system.slice still apply, and one scope of a policy matches all its units.
 const lbeSlice = "system-lbe.slice"
 
-// dropIn has a unit run in that slice.
+// dropIn is a systemd drop-in that moves a unit into lbeSlice.
 type dropIn struct {
 	Format string `json:"format"`
 	Unit   string `json:"unit"`
 	Path   string `json:"path"` // path of the drop-in
 	Text   string `json:"text"`
-	Scope  string `json:"scope"` // the line of a policy that gives the class
+	Scope  string `json:"scope"` // scope of a policy that sets the class
 }
 
 func newDropInCommand(a *cli.App) *cobra.Command {
@@ -65,14 +65,14 @@ func newDropIn(unit string) (dropIn, error) {
 		unit += ".service"
 	}
 	if !unitName.MatchString(unit) {
-		return dropIn{}, fault.New(fault.Usage, "as in weir class drop-in backup.service", "%q is no name of a service", unit)
+		return dropIn{}, fault.New(fault.Usage, "as in weir class drop-in backup.service", "%q is not a service name", unit)
 	}
 	return dropIn{
 		Format: "weir-drop-in/1",
 		Unit:   unit,
 		Path:   "/etc/systemd/system/" + unit + ".d/50-weir-lbe.conf",
-		Text: `# Less than best effort: what this service sends takes what others leave.
-# The class is given to the slice by /etc/weir/policy.yaml.
+		Text: `# Less than best effort: this service uses only the bandwidth that other traffic leaves.
+# /etc/weir/policy.yaml sets the class of the slice.
 [Unit]
 Wants=weir.service
 After=weir.service

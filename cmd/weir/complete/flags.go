@@ -37,7 +37,7 @@ func flagValues(a *cli.App) map[string]completer {
 			return scopes(a, args)
 		}, "lab": Lab, "from": ports, "to": ports, "peer": ports, "to-peer": ports,
 		"cgroup": folders, "out": folders, "class": completeClass, "dscp": completeDSCP, "user": completeUser, "pid": completeProcess,
-		"set": completeSet, "cpus": several(processors), "sizes": several(frameSizes), "size": words("imix"), "metrics": loopback,
+		"set": completeSet, "cpus": several(onlineCPUs), "sizes": several(frameSizes), "size": words("imix"), "metrics": loopback,
 		"forwarder": completeForwarder, "daemon listen": words("127.0.0.1:9464\tloopback alone"), "tester replay speed": words("max"),
 		"tester run rate": words("max"), "tester send rate": words("max"),
 		"prove peer": Free, "ioam watch to": Free, "lend group": completeGroup, "lend per-user": Free, "lend most": Free,

@@ -20,12 +20,12 @@ import (
 	"weir/tester/spec"
 )
 
-// Free is for a value that nothing can be offered for: no files either.
+// Free completes nothing: neither values nor file names.
 func Free(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, noFile
 }
 
-// files is for the name of a file.
+// files completes file names.
 func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
 }
@@ -58,7 +58,7 @@ func completeGroup(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return accounts("/etc/group"), noFile
 }
 
-// accounts are the names in a file, with their numbers.
+// accounts returns the names in a file such as /etc/passwd, with their numbers.
 func accounts(path string) (names []string) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func accounts(path string) (names []string) {
 	return names
 }
 
-// completeProcess offers processes, but not the kernel's own.
+// completeProcess offers processes except kernel threads.
 func completeProcess(*cobra.Command, []string, string) (ids []string, _ cobra.ShellCompDirective) {
 	paths, _ := filepath.Glob("/proc/[1-9]*/cmdline")
 	for _, path := range paths {
@@ -87,7 +87,7 @@ func completeProcess(*cobra.Command, []string, string) (ids []string, _ cobra.Sh
 	return ids, noFile
 }
 
-// completeSet offers the parameters of the scenario that is named, and then their values.
+// completeSet offers the parameters of the scenario in args, and then their values.
 func completeSet(_ *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, noFile
@@ -118,7 +118,7 @@ func completeSet(_ *cobra.Command, args []string, word string) (all []string, _ 
 	return all, noFile
 }
 
-// several offers values behind those of a list that are there already.
+// several completes the last element of a comma-separated list.
 func several(values func() []string) completer {
 	return func(_ *cobra.Command, _ []string, word string) (all []string, _ cobra.ShellCompDirective) {
 		before := word[:strings.LastIndexByte(word, ',')+1]
@@ -131,12 +131,12 @@ func several(values func() []string) completer {
 	}
 }
 
-// processors returns the online CPUs.
-func processors() (all []string) {
+// onlineCPUs returns the numbers of the online CPUs.
+func onlineCPUs() (all []string) {
 	paths, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*")
 	for _, path := range paths {
 		online, err := os.ReadFile(filepath.Join(path, "online"))
-		if err != nil || strings.TrimSpace(string(online)) == "1" { // the first may have no such file
+		if err != nil || strings.TrimSpace(string(online)) == "1" { // cpu0 may lack the file
 			all = append(all, strings.TrimPrefix(filepath.Base(path), "cpu"))
 		}
 	}
@@ -150,7 +150,7 @@ func frameSizes() (all []string) {
 	return all
 }
 
-// completeForwarder offers namespaces, and the two devices within one.
+// completeForwarder offers network namespaces, and then two devices of one.
 func completeForwarder(_ *cobra.Command, _ []string, word string) (all []string, _ cobra.ShellCompDirective) {
 	name, inside, named := strings.Cut(word, ":")
 	if !named {

@@ -258,7 +258,7 @@ func proven(r *prove.Result) error {
 	case r.Stopped:
 		return fault.New(fault.Failed, "let it run to its end for the whole result", "stopped")
 	case untested != "":
-		return fault.New(fault.Testbed, "prove scopes with their own traffic that are not in shadow: 'weir prove --dry-run' lists what can be tested", "nothing was tested: %s", untested)
+		return fault.New(fault.Testbed, "prove scopes with their own traffic that are not in shadow: 'weir prove --dry-run' lists the possible tests", "nothing was tested: %s", untested)
 	case open != "":
 		return fault.New(fault.Testbed, "see the reason of each", "cannot say whether all promises hold: %s", open)
 	}

@@ -38,7 +38,7 @@ func TestProveRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-// The exit status is the sum of all that was found: a broken promise before what could not be told.
+// A failed verdict determines the exit status before an open one.
 func TestProofsStatus(t *testing.T) {
 	row := func(v module.Verdict) prove.Row { return prove.Row{Scope: "a", Verdict: v} }
 	way := func(s prove.State) prove.Bypass { return prove.Bypass{Scope: "a", State: s} }
@@ -118,8 +118,8 @@ func TestAPolicyIsInForceIfNothingOfItWouldChange(t *testing.T) {
 	}
 }
 
-// What is not sent is said once, whatever the paths.
-func TestADryRunSaysOnceWhatIsNotSent(t *testing.T) {
+// A dry run lists a skipped check once, not once a path.
+func TestADryRunListsASkippedCheckOnce(t *testing.T) {
 	why := "its traffic is its members'"
 	rows := dryRows([]provePlan{
 		{Scope: "g", Check: "rate", Path: "TCP over IPv4", Sends: "nothing: " + why, Skipped: why},

@@ -11,8 +11,8 @@ import (
 	"weir/core/module"
 )
 
-// A table has no columns of what none of its scopes has, and no zeros for what one has not.
-func TestStatusLeavesOutWhatNoScopeHas(t *testing.T) {
+// A table omits a column if no scope has its value. A missing value is a dash, not a zero.
+func TestStatusOmitsEmptyColumns(t *testing.T) {
 	columns := []module.Column{{Name: "given", Title: "given it"}, {Name: "held", Title: "held"}}
 	row := func(name string, given, held module.Value) engine.RowStatus {
 		return engine.RowStatus{Scope: name, Promise: name, Values: map[string]module.Value{"given": given, "held": held}}

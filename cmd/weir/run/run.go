@@ -77,8 +77,9 @@ json the counters are printed on standard error, because standard output is the
 command's. The exit status is the command's own. Loopback traffic is not limited.
 Limit and class end with this process. Signals are forwarded to the command.
 
-The command needs root, or an administrator who lends --limit, --ingress and --class
-lbe (weir lend). It runs in a cgroup below its present one, and the limits of that cgroup apply too.`,
+weir run needs root. An administrator can lend --limit, --ingress and --class lbe to
+other users (weir lend). The command runs in a cgroup below its present one, and the
+limits of that cgroup apply too.`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
   weir run --class lbe -- rsync -a /data backup:/data

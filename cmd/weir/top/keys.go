@@ -8,7 +8,7 @@ import (
 	"charm.land/bubbles/v2/key"
 )
 
-// topKeys are the keys of the live view, as its help lists them.
+// topKeys holds the key bindings of the live view.
 type topKeys struct {
 	Up, Down, PageUp, PageDown, Home, End, Left, Right key.Binding
 	Sort, Back, Reverse, Filter, Pause, Help, Quit     key.Binding
@@ -35,7 +35,7 @@ func (k topKeys) ShortHelp() []key.Binding {
 	return []key.Binding{k.Quit, k.Help, k.Sort, k.Filter, k.Pause, k.Down, k.PageDown}
 }
 
-// FullHelp is what ? shows above the columns.
+// FullHelp is the list of keys that ? shows above the columns.
 func (k topKeys) FullHelp() [][]key.Binding {
 	return [][]key.Binding{
 		{k.Up, k.Down, k.PageUp, k.PageDown},

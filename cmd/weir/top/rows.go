@@ -23,7 +23,7 @@ type topDocument struct {
 	Modules    []topModule        `json:"modules"`
 }
 
-// topModule is what one room did within an interval.
+// topModule holds the values of one module in an interval.
 type topModule struct {
 	Module  string          `json:"module"`
 	Columns []module.Column `json:"columns"`
@@ -31,27 +31,27 @@ type topModule struct {
 	status  engine.ModuleStatus
 }
 
-// topRow is one scope or a part of it. Values are by the names of columns: of a counter what it
-// grew by in a second, of a histogram percentiles of what came in the interval.
+// topRow is one scope or a part of it. Values maps the names of columns to values: the increase per
+// second of a counter, percentiles of the interval's samples of a histogram.
 type topRow struct {
 	Scope   string              `json:"scope"`
 	Applies string              `json:"applies_to"`
 	Part    string              `json:"part,omitempty"`
 	State   string              `json:"state"`
 	Parent  string              `json:"parent,omitempty"`
-	Share   float64             `json:"share"` // of what the columns declare
+	Share   float64             `json:"share"` // of the rate that Column.Of names, 0 to 1
 	Values  map[string]topValue `json:"values"`
 }
 
-// topValue is a number, or two percentiles of a histogram, upper bounds of buckets that double; 0
-// without samples.
+// topValue is a number, or two percentiles of a histogram: upper bounds of buckets that double in
+// width, 0 without samples.
 type topValue struct {
 	Number float64  `json:"value"`
 	P50    *float64 `json:"p50,omitempty"`
 	P99    *float64 `json:"p99,omitempty"`
 }
 
-// topModules compares two looks.
+// topModules returns the values of all modules between two readings.
 func topModules(before, after engine.Status, elapsed time.Duration) []topModule {
 	was := map[string]engine.ModuleStatus{}
 	for _, r := range before.Modules {
@@ -64,7 +64,7 @@ func topModules(before, after engine.Status, elapsed time.Duration) []topModule 
 	return all
 }
 
-// topRows compares two looks at one room. The busiest come first: by share, then by name.
+// topRows returns the rows of one module between two readings, by share, then by name.
 func topRows(before, after engine.ModuleStatus, scopes map[string]engine.ScopeStatus, elapsed time.Duration) []topRow {
 	type key struct{ scope, part string }
 	was := map[key]engine.Values{}
@@ -84,8 +84,8 @@ func topRows(before, after engine.ModuleStatus, scopes map[string]engine.ScopeSt
 	return rows
 }
 
-// compare fills in what came between two looks. Counters that went back belong to a new data plane,
-// and began at zero.
+// compare sets the values between two readings. A smaller counter belongs to a new data plane and
+// started at zero.
 func (r *topRow) compare(columns []module.Column, old, now engine.Values, elapsed time.Duration) {
 	if slices.ContainsFunc(columns, func(c module.Column) bool { return c.Kind == module.Counter && now[c.Name].Count < old[c.Name].Count }) {
 		old = engine.Values{}
@@ -100,7 +100,7 @@ func (r *topRow) compare(columns []module.Column, old, now engine.Values, elapse
 		case !compared:
 			r.Values[c.Name] = topValue{}
 		case c.Kind == module.Histogram:
-			r.Values[c.Name] = spread(old[c.Name].Histogram, value.Histogram)
+			r.Values[c.Name] = percentiles(old[c.Name].Histogram, value.Histogram)
 		default:
 			r.Values[c.Name] = topValue{Number: float64(value.Count-old[c.Name].Count) / elapsed.Seconds()}
 		}
@@ -110,8 +110,8 @@ func (r *topRow) compare(columns []module.Column, old, now engine.Values, elapse
 	}
 }
 
-// spread is the percentiles of what came between two looks at a histogram.
-func spread(old, now *module.Buckets) topValue {
+// percentiles returns percentiles of the samples between two readings of a histogram.
+func percentiles(old, now *module.Buckets) topValue {
 	if old == nil {
 		old = &module.Buckets{}
 	}
@@ -120,7 +120,7 @@ func spread(old, now *module.Buckets) topValue {
 	return topValue{P50: &p50, P99: &p99}
 }
 
-// bitsOf is how many bits one of a unit has: a share of a rate is of bits.
+// bitsOf returns the bits of one unit, for the share of a bit rate.
 func bitsOf(u module.Unit) float64 {
 	if u == module.Octets {
 		return 8
@@ -128,14 +128,14 @@ func bitsOf(u module.Unit) float64 {
 	return 1
 }
 
-// topColumn is one column of the table: a value, or the share that its rate is.
+// topColumn is one column of the table: a value, or its share of a limit.
 type topColumn struct {
 	title string
 	of    module.Column
 	share bool
 }
 
-// topColumns are those that a room's table has between what a row is about and its state.
+// topColumns returns the columns of a module's table between the scope's and the state.
 func topColumns(all []module.Column) (columns []topColumn) {
 	titles := map[string]string{}
 	for _, c := range all {
@@ -159,7 +159,7 @@ func topColumns(all []module.Column) (columns []topColumn) {
 	return columns
 }
 
-// cells are the row's text, one for each of topHeader.
+// cells returns the row's text, one cell for each column of topHeader.
 func (r topRow) cells(status engine.ModuleStatus) []string {
 	cells := []string{r.Scope, r.Applies}
 	if status.Part != "" {
@@ -171,7 +171,7 @@ func (r topRow) cells(status engine.ModuleStatus) []string {
 	return append(cells, r.State)
 }
 
-// topHeader names the columns of a room's table.
+// topHeader returns the column titles of a module's table.
 func topHeader(status engine.ModuleStatus) []string {
 	all := view.Lead(status)
 	for _, c := range topColumns(status.Columns) {
@@ -197,7 +197,7 @@ func (r topRow) cell(c topColumn) string {
 	return view.Total(c.of, module.Value{Known: known, Number: value.Number})
 }
 
-// events prints a number per second, and a dash for none, so that the eye finds the others.
+// events formats a number per second; 0 is a dash, so that other values stand out.
 func events(n float64) string {
 	switch {
 	case n == 0:
@@ -208,7 +208,7 @@ func events(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// bar draws a share as so many cells, by eighths.
+// bar draws a share as a bar of width cells, in steps of an eighth of a cell.
 func bar(share float64, width int) string {
 	eighths := int(min(max(share, 0), 1)*float64(width)*8 + 0.5)
 	text := strings.Repeat("█", eighths/8)

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Orders of the live view that are no column's.
+// Orders of the live view that are not columns.
 const (
 	byShare = "busiest"
 	byScope = "scope"
 )
 
-// topOrder is how the live view sorts, and what it leaves out.
+// topOrder is the sort order and the filter of the live view.
 type topOrder struct {
 	by       string // byShare, byScope, or a column's title
 	reversed bool
-	filter   string // what scope, selector, part or state have to contain, in small letters
+	filter   string // lower-case substring of scope, selector, part or state
 }
 
-// orders lists what rows can be sorted by: the columns of all rooms, each once.
+// orders lists the possible sort orders: share, scope, and the columns of all modules, each once.
 func orders(all []topModule) []string {
 	list := []string{byShare, byScope}
 	for _, r := range all {
@@ -34,7 +34,7 @@ func orders(all []topModule) []string {
 	return list
 }
 
-// next is the order so many steps behind this one; the first where this one is gone.
+// next returns the order some steps after o in list. A missing o counts as the first.
 func (o topOrder) next(list []string, steps int) topOrder {
 	at := slices.Index(list, o.by)
 	o.by = list[(max(at, 0)+steps+len(list))%len(list)]
@@ -65,7 +65,7 @@ func (r topRow) contains(text string) bool {
 	return strings.Contains(strings.ToLower(strings.Join([]string{r.Scope, r.Applies, r.Part, r.State}, "\n")), text)
 }
 
-// figure is what a column is sorted by: of a histogram the higher percentile.
+// figure returns the sort key of a column: the 99th percentile of a histogram, else the number.
 func (r topRow) figure(c topColumn) float64 {
 	value := r.Values[c.of.Name]
 	if value.P99 != nil {

@@ -13,7 +13,7 @@ import (
 
 const (
 	barWidth  = 10
-	nameWidth = 28 // of the widest name or selector that is printed whole
+	nameWidth = 28 // longer names and selectors are cut
 )
 
 var (
@@ -24,7 +24,7 @@ var (
 	alarm  = lipgloss.NewStyle().Foreground(lipgloss.Color("1"))
 )
 
-// table is the header and one line for each row.
+// table returns the header, one line for each row, and the module's notes.
 func (r topModule) table() []string {
 	header := topHeader(r.status)
 	cells, widths := make([][]string, len(r.Rows)), make([]int, len(header))
@@ -35,7 +35,7 @@ func (r topModule) table() []string {
 	for i, row := range r.Rows {
 		cells[i] = row.cells(r.status)
 		for column, cell := range cells[i] {
-			if column != last { // which has the rest of the line
+			if column != last { // the last column may use the rest of the line
 				cells[i][column] = runewidth.Truncate(cell, nameWidth, "…")
 			}
 			widths[column] = max(widths[column], runewidth.StringWidth(cells[i][column]))
@@ -61,12 +61,12 @@ func (r topModule) table() []string {
 	return lines
 }
 
-// columnStyle is how the live view draws a column.
+// columnStyle is the style of a column in the live view.
 type columnStyle struct {
-	name  bool // on the left; figures are on the right
+	name  bool // aligned to the left, as figures are to the right
 	share bool // with a bar
 	state bool
-	alarm string // column of which what is above 0 stands out; "" for none
+	alarm string // name of a column with values above 0 in red; "" for none
 }
 
 func (r topModule) styles(widths []int) []columnStyle {
@@ -107,7 +107,7 @@ func (r topRow) line(cells []string, widths []int, styles []columnStyle) string 
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
-// pad fills a cell up to its width.
+// pad fills a cell with spaces up to width.
 func (s columnStyle) pad(cell string, width int) string {
 	space := strings.Repeat(" ", max(0, width-runewidth.StringWidth(cell)))
 	if s.name {

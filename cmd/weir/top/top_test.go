@@ -18,9 +18,9 @@ import (
 	"weir/internal/units"
 )
 
-// looks is a source that shows what was prepared, one after the other, one second apart; the last
-// one again and again.
-func looks(all ...engine.Status) topSource {
+// readings returns a source that returns all in sequence, one second apart, and then repeats the
+// last.
+func readings(all ...engine.Status) topSource {
 	began, next := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
 	return func() (engine.Status, time.Time, error) {
 		status := all[min(next, len(all)-1)]
@@ -29,7 +29,7 @@ func looks(all ...engine.Status) topSource {
 	}
 }
 
-// columns are those of a room that holds scopes to rates.
+// columns are similar to those of the limit module.
 var columns = []module.Column{
 	{Name: "limit", Title: "limit", NoStatus: true, Unit: module.BitPerSecond, Kind: module.Gauge},
 	{Name: "bytes", Title: "admitted", Of: "limit", Unit: module.Octets, Kind: module.Counter},
@@ -40,7 +40,7 @@ var columns = []module.Column{
 	{Name: "hidden", Unit: module.Packets, Kind: module.Counter},
 }
 
-// busy is a status in which so much was counted since the beginning.
+// busy returns a status with these counter values.
 func busy(octets, marked uint64) engine.Status {
 	status := engine.Status{Enforced: true, Modules: []engine.ModuleStatus{{Module: "limit", Enforced: true, Part: "direction", Heading: "rate", Columns: columns}}}
 	add := func(name, kind, words, state, part, promise string, values engine.Values) {
@@ -73,7 +73,7 @@ func TestTopRowsAreRatesSortedByShare(t *testing.T) {
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows differ (-want +got):\n%s", diff)
 	}
-	// After a release and an apply the counters begin again.
+	// After a release and an apply the counters start at zero.
 	again := topModules(busy(9000, 5), busy(1000, 0), time.Second)[0].Rows[0]
 	if again.Values["bytes"].Number != 1000 || again.Values["marked"].Number != 0 {
 		t.Errorf("after the counters went back: %+v", again)
@@ -86,7 +86,7 @@ func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
 	over <- time.Time{}
 	var out strings.Builder
 	a := &cli.App{Stdout: &out, Format: "text"}
-	if err := once(t.Context(), a, looks(busy(0, 0), busy(1e6, 7)), over); err != nil {
+	if err := once(t.Context(), a, readings(busy(0, 0), busy(1e6, 7)), over); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"scope", "dropped/s", "8.00 Mbit/s", "80.0 %", "1.50 ms", "0.032/0.032 ms", "waiting: there is no cgroup /w"} {
@@ -96,7 +96,7 @@ func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
 	}
 	out.Reset()
 	a.Format = "json"
-	if err := once(t.Context(), a, looks(busy(0, 0), busy(1e6, 7)), over); err != nil {
+	if err := once(t.Context(), a, readings(busy(0, 0), busy(1e6, 7)), over); err != nil {
 		t.Fatal(err)
 	}
 	var document topDocument

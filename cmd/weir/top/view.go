@@ -17,8 +17,8 @@ import (
 	"weir/core/engine"
 )
 
-// topView is the live view: lines at the top and at the bottom that stay, and between them what
-// rooms do, or what keys and columns mean.
+// topView is the live view: a fixed head and foot, and between them the tables of the modules or
+// the explanation of keys and columns.
 type topView struct {
 	source   topSource
 	interval time.Duration
@@ -35,12 +35,12 @@ type topView struct {
 	order   topOrder
 
 	typing, paused, explains bool
-	err                      error // of the source; it ends the view
+	err                      error // error of the source; the view quits
 }
 
-// look is what the source told, or tick that it is to be asked again.
+// reading is one reading of the source; tick requests the next one.
 type (
-	look struct {
+	reading struct {
 		status engine.Status
 		read   time.Time
 		err    error
@@ -54,19 +54,19 @@ func newTopView(source topSource, interval time.Duration) *topView {
 	return v
 }
 
-// Init asks the source for the first time.
-func (v *topView) Init() tea.Cmd { return v.ask }
+// Init reads the source for the first time.
+func (v *topView) Init() tea.Cmd { return v.readSource }
 
-func (v *topView) ask() tea.Msg {
+func (v *topView) readSource() tea.Msg {
 	status, read, err := v.source()
-	return look{status, read, err}
+	return reading{status, read, err}
 }
 
-// Update takes in a look, a key or the terminal's size.
+// Update handles a reading, a tick, a key or a new size of the terminal.
 func (v *topView) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	var command tea.Cmd
 	switch m := message.(type) {
-	case look:
+	case reading:
 		if v.err = m.err; m.err != nil {
 			return v, tea.Quit
 		}
@@ -76,9 +76,9 @@ func (v *topView) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		command = tea.Tick(v.interval, func(time.Time) tea.Msg { return tick{} })
 	case tick:
-		return v, v.ask
+		return v, v.readSource
 	case tea.WindowSizeMsg:
-		if m.Width > 0 && m.Height > 0 { // a serial line or a container's terminal does not say
+		if m.Width > 0 && m.Height > 0 { // 0 on serial lines and terminals of containers
 			v.width, v.height = m.Width, m.Height
 		}
 	case tea.KeyPressMsg:
@@ -90,7 +90,7 @@ func (v *topView) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	return v, command
 }
 
-// typed does what a key asks for; says whether that is to end.
+// typed handles a key; quit reports the quit key.
 func (v *topView) typed(m tea.KeyPressMsg) (quit bool) {
 	k := v.keys
 	if v.typing && m.String() != "ctrl+c" {
@@ -121,7 +121,7 @@ func (v *topView) typed(m tea.KeyPressMsg) (quit bool) {
 	return false
 }
 
-// edit changes the filter, which takes effect at once.
+// edit handles a key of the filter line. The filter applies at once.
 func (v *topView) edit(m tea.KeyPressMsg) {
 	typed := []rune(v.order.filter)
 	switch m.Code {
@@ -155,7 +155,7 @@ func (v *topView) scroll(m tea.KeyPressMsg) {
 	}
 }
 
-// fill sets the part that scrolls.
+// fill sets the scrolling body.
 func (v *topView) fill() {
 	var lines []string
 	switch {
@@ -172,7 +172,7 @@ func (v *topView) fill() {
 	v.body.SetContentLines(lines)
 }
 
-// View is the whole screen.
+// View returns the whole screen.
 func (v *topView) View() tea.View {
 	lines := append(v.head(), strings.Split(v.body.View(), "\n")...)
 	lines = append(lines, v.foot())
@@ -184,7 +184,8 @@ func (v *topView) View() tea.View {
 	return screen
 }
 
-// head is the first lines: what this is, and what a reader must know.
+// head returns the first lines: interval, order and filter, and warnings about the controller and
+// detached programs.
 func (v *topView) head() []string {
 	state := []string{v.read.Format(time.TimeOnly), "every " + v.interval.String(), "by " + v.order.by}
 	if v.order.reversed {
@@ -206,7 +207,7 @@ func (v *topView) head() []string {
 	return append(lines, "")
 }
 
-// foot is the last line: the filter while it is typed, else where the screen is, and keys.
+// foot returns the last line: the filter during input, else the scroll position and the keys.
 func (v *topView) foot() string {
 	if v.typing {
 		return "/" + v.order.filter + "▏" + dim.Render("  enter keeps it, esc ends it")
@@ -218,7 +219,7 @@ func (v *topView) foot() string {
 	return dim.Render(where) + v.help.ShortHelpView(v.keys.ShortHelp())
 }
 
-// tables are those of all rooms.
+// tables returns the tables of all modules.
 func (v *topView) tables() (lines []string) {
 	for i, r := range v.modules {
 		if i > 0 {
@@ -232,7 +233,7 @@ func (v *topView) tables() (lines []string) {
 	return lines
 }
 
-// explanation tells what keys do and what columns mean.
+// explanation describes the keys and the columns.
 func (v *topView) explanation() []string {
 	lines := append(strings.Split(v.help.FullHelpView(v.keys.FullHelp()), "\n"), "")
 	wrap := lipgloss.NewStyle().Width(max(v.width, 20))

@@ -22,20 +22,20 @@ import (
 	"weir/core/policy"
 )
 
-// screen is what the view shows, line by line, without its colours.
+// screen returns the lines of the view without colours.
 func screen(v *topView) []string { return strings.Split(ansi.Strip(v.View().Content), "\n") }
 
-// live is a view that has seen prepared looks, on a terminal of some size.
+// live returns a view on a terminal of a size, after these readings.
 func live(width, height int, all ...engine.Status) *topView {
-	v := newTopView(looks(all...), time.Second)
+	v := newTopView(readings(all...), time.Second)
 	v.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	for range all {
-		v.Update(v.ask())
+		v.Update(v.readSource())
 	}
 	return v
 }
 
-// press types keys: runes, or names in angle brackets. It says whether the view wants to end.
+// press sends keys to the view: runes, or names such as "esc". quit reports that the view quits.
 func press(v *topView, keys ...string) (quit bool) {
 	named := map[string]tea.Key{"esc": {Code: tea.KeyEscape}, "enter": {Code: tea.KeyEnter}, "backspace": {Code: tea.KeyBackspace}, "down": {Code: tea.KeyDown},
 		"pgdown": {Code: tea.KeyPgDown}, "end": {Code: tea.KeyEnd}, "right": {Code: tea.KeyRight}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl}}
@@ -51,7 +51,7 @@ func press(v *topView, keys ...string) (quit bool) {
 	return quit
 }
 
-// order is in which order the screen has scopes.
+// order returns the scopes in the order of the screen.
 func order(v *topView, names ...string) string {
 	var found []string
 	for _, line := range screen(v) {
@@ -105,13 +105,13 @@ func TestLiveViewSortsFiltersAndPauses(t *testing.T) {
 		}
 	}
 	before := screen(v)
-	v.Update(v.ask())
+	v.Update(v.readSource())
 	if after := screen(v); strings.Join(after, "\n") != strings.Join(before, "\n") {
 		t.Errorf("a paused view has changed:\n%s", strings.Join(after, "\n"))
 	}
 }
 
-// many is a status of so many scopes.
+// many returns a status with n scopes.
 func many(n int) engine.Status {
 	status := busy(0, 0)
 	status.Scopes, status.Modules[0].Rows = nil, nil
@@ -150,9 +150,9 @@ func TestLiveViewScrollsAndFitsTheScreen(t *testing.T) {
 	if n := len(screen(v)); n != 30 {
 		t.Errorf("%d lines after the terminal grew to 30", n)
 	}
-	v.Update(tea.WindowSizeMsg{}) // a serial line says that it has 0 rows and columns
+	v.Update(tea.WindowSizeMsg{}) // a serial line reports 0 rows and 0 columns
 	if n := len(screen(v)); n != 30 {
-		t.Errorf("%d lines on a terminal that does not say its size", n)
+		t.Errorf("%d lines on a terminal without a size", n)
 	}
 }
 
@@ -186,12 +186,12 @@ func TestLiveViewEndsWithKeysOrAnError(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	v = newTopView(func() (engine.Status, time.Time, error) { return engine.Status{}, time.Time{}, broken }, time.Second)
-	if _, command := v.Update(v.ask()); !errors.Is(v.err, broken) || command == nil {
+	if _, command := v.Update(v.readSource()); !errors.Is(v.err, broken) || command == nil {
 		t.Errorf("got %v, want the source's error", v.err)
 	}
 }
 
-// On a real terminal keys reach the view, and it is left as it was.
+// On a real terminal the view receives keys, and restores the terminal's settings.
 func TestTopOnATerminal(t *testing.T) {
 	host, terminal := clitest.Terminal(t)
 	settings := func() unix.Termios {
@@ -203,7 +203,7 @@ func TestTopOnATerminal(t *testing.T) {
 	}
 	before := settings()
 	drawn := make(chan string, 1)
-	go func() { // the user: sees the last scope, types q
+	go func() { // types q once the last scope is on the screen
 		var text strings.Builder
 		typed := false
 		buffer := make([]byte, 4096)
@@ -220,7 +220,7 @@ func TestTopOnATerminal(t *testing.T) {
 			}
 		}
 	}()
-	if err := watch(t.Context(), terminal, terminal, looks(many(3)), time.Hour); err != nil {
+	if err := watch(t.Context(), terminal, terminal, readings(many(3)), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if text := <-drawn; !strings.Contains(text, ansi.SetModeAltScreenSaveCursor) || !strings.Contains(text, "s002") {
@@ -231,7 +231,7 @@ func TestTopOnATerminal(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := watch(ctx, terminal, terminal, looks(many(3)), time.Hour); err != nil {
+	if err := watch(ctx, terminal, terminal, readings(many(3)), time.Hour); err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
 }
