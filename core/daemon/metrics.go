@@ -18,6 +18,28 @@ import (
 	"weir/internal/version"
 )
 
+// Described describes a metric for documents.
+type Described struct {
+	Name, Type, Help string
+	Labels           []string
+}
+
+// Describe returns the metrics of a module.
+func Describe(r module.Module) (described []Described) {
+	all := describeModule(r)
+	for _, m := range all.rows {
+		labels := []string{"scope"}
+		if part := r.Columns().Part; part != "" {
+			labels = append(labels, part)
+		}
+		described = append(described, Described{m.name, m.kind, m.help, labels})
+	}
+	for _, m := range all.host {
+		described = append(described, Described{m.name, m.kind, m.help, nil})
+	}
+	return described
+}
+
 // metric is a Prometheus metric family; docs/formats/metrics.md lists all of them.
 type metric struct {
 	name, help, kind string

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"weir/core/daemon"
 	"weir/core/doctor"
 	"weir/core/module"
 	"weir/core/policy"
@@ -38,6 +39,7 @@ func tables() ([]table, error) {
 	all = append(all, scenarioTables()...)
 	all = append(all, shipped)
 	all = append(all, testerTables()...)
+	all = append(all, metricTables(of)...)
 	return append(all, statuses(), capabilities(of), features()), nil
 }
 
@@ -193,6 +195,17 @@ func testerTables() []table {
 		metrics.rows = append(metrics.rows, []string{code(m.Name), fmt.Sprint(m.Unit), m.Meaning})
 	}
 	return []table{below("keys", ""), below("ports", "ports.NAME"), below("streams", "streams"), below("modifiers", "streams.modifiers"), below("expect", "expect"), metrics}
+}
+
+func metricTables(of []module.Module) (all []table) {
+	for _, r := range of {
+		t := table{"metrics.md", r.Name(), []string{"metric", "type", "labels", "meaning"}, nil}
+		for _, m := range daemon.Describe(r) {
+			t.rows = append(t.rows, []string{code(m.Name), m.Type, codes(m.Labels), lower(strings.TrimSuffix(m.Help, "."))})
+		}
+		all = append(all, t)
+	}
+	return all
 }
 
 func statuses() table {

@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"record":    {"kernel"},
 	"kernel":    {},
 	"bench":     {"core/daemon", "core/engine", "core/policy", "kernel", "lab", "modules", "modules/limit", "record", "tester"},
-	"docs":      {"core/doctor", "core/module", "core/policy", "core/prove", "lab", "modules", "record", "tester"},
+	"docs":      {"core/daemon", "core/doctor", "core/module", "core/policy", "core/prove", "lab", "modules", "record", "tester"},
 	"e2e":       {"kernel", "modules/fleet", "record"},
 	"packaging": {"modules"},
 

@@ -189,7 +189,7 @@ type expectFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Name            string                `yaml:"name,required" doc:"The statement, in words."`
 	Metric          string                `yaml:"metric,required" doc:"Name of a metric."`
-	Subject         wordList              `yaml:"subject" doc:"A flow, a stream, aggregate, a link's direction such as path forward, a node of an IOAM domain, or domain for all of them; each subject of a list gets a separate verdict, with its name after the statement. Optional if there is one candidate; the default is aggregate if the metric has it."`
+	Subject         wordList              `yaml:"subject" doc:"A flow, a stream, aggregate, a link's direction such as path forward, or a node of an IOAM domain (domain: all nodes). Each subject of a list gets a separate verdict, with its name after the statement. Optional if there is one candidate; the default is aggregate if the metric has it."`
 	Where           yamlfile.Map[string]  `yaml:"where" doc:"Values of parameters: the statement applies to every cell with these values; all cells if left out."`
 	RelativeTo      *yamlfile.Map[string] `yaml:"relative_to" doc:"Parameters with other values: each cell is compared with the cell that has these values instead, and min and max are ratios."`
 	expect.Keys

@@ -8,7 +8,7 @@ import (
 
 // Counts holds the counters of a scope; in shadow, of the hypothetical effect.
 type Counts struct {
-	Packets uint64 `json:"packets"` // as the stack hands them over
+	Packets uint64 `json:"packets"` // a super-packet (GSO) counts once
 	Octets  uint64 `json:"octets"`  // of them, from the network header on
 	Marked  uint64 `json:"marked"`  // had another DSCP before
 	Failed  uint64 `json:"failed"`  // header not writable
@@ -26,13 +26,13 @@ func (c *Counts) add(other Counts) {
 func fields() []module.Field[Counts] {
 	return []module.Field[Counts]{
 		{Column: module.Column{Name: "packets", Title: "packets", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets that left by a device, as the stack hands them over, at each device.", Metric: "packets_total"},
+			Help: "Packets sent, at each device that sends them; a super-packet (GSO) counts once.", Metric: "packets_total"},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Packets })},
 		{Column: module.Column{Name: "octets", Title: "octets", Unit: module.Octets, Kind: module.Counter,
-			Help: "Octets of these from the network header on, with one header for a super-packet."},
+			Help: "Bytes of these packets from the network header on; a super-packet has one header."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Octets })},
 		{Column: module.Column{Name: "marked", Title: "marked", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets that had another DSCP and were given this one; in shadow, that would have been."},
+			Help: "Packets with a changed DSCP; in shadow, packets that would be changed."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Marked })},
 		{Column: module.Column{Name: "failed", Title: "failed", Alarm: true, Unit: module.Packets, Kind: module.Counter,
 			Help: "Packets with a header that could not be written."},

@@ -13,7 +13,7 @@ import (
 
 // Counts holds the counters of a direction; in shadow, of the hypothetical effect.
 type Counts struct {
-	Packets    uint64 // of IP, super-packets as one
+	Packets    uint64 // of IP; a super-packet (GSO) counts once
 	Octets     uint64 // of them, from the network header on
 	Marked     uint64 // had another DSCP than their prefix's class
 	Translated uint64 // translated to the DSCP of the other network
@@ -24,16 +24,16 @@ type Counts struct {
 func fields() []module.Field[Counts] {
 	return []module.Field[Counts]{
 		{Column: module.Column{Name: "packets", Title: "packets", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets of IP that passed the border, super-packets as one.", Metric: "packets_total"},
+			Help: "IP packets that crossed the border; a super-packet (GSO) counts once.", Metric: "packets_total"},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Packets })},
 		{Column: module.Column{Name: "octets", Title: "octets", Unit: module.Octets, Kind: module.Counter,
-			Help: "Octets of these from the network header on, with one header for a super-packet."},
+			Help: "Bytes of these packets from the network header on; a super-packet has one header."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Octets })},
 		{Column: module.Column{Name: "marked", Title: "marked", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets that were given their prefix's class in place of another DSCP; in shadow, that would have been."},
+			Help: "Packets with a DSCP changed to the class of their prefix; in shadow, packets that would be changed."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Marked })},
 		{Column: module.Column{Name: "translated", Title: "translated", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets with a translated DSCP; in shadow, that would have been translated."},
+			Help: "Packets with a translated DSCP; in shadow, packets that would be translated."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Translated })},
 		{Column: module.Column{Name: "failed", Title: "failed", Alarm: true, Unit: module.Packets, Kind: module.Counter,
 			Help: "Packets with a header that could not be written."},

@@ -21,10 +21,10 @@ type queue struct {
 func fields() []module.Field[queue] {
 	return []module.Field[queue]{
 		{Column: module.Column{Name: "packets", Title: "packets", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets that left by the class's queue, super-packets as one where they are not split.", Metric: "packets_total"},
+			Help: "Packets sent from the queue of the class; a super-packet (GSO) that the queue does not split counts once.", Metric: "packets_total"},
 			Value: module.CountedOf(func(q queue) uint64 { return q.Packets })},
 		{Column: module.Column{Name: "octets", Title: "octets", Unit: module.Octets, Kind: module.Counter,
-			Help: "Octets of these, with the link layer's header."},
+			Help: "Bytes of these packets, with the header of the link layer."},
 			Value: module.CountedOf(func(q queue) uint64 { return q.Bytes })},
 		{Column: module.Column{Name: "dropped", Title: "dropped", Unit: module.Packets, Kind: module.Counter,
 			Help: "Packets dropped because the queue was full or because they waited too long.", Metric: "dropped_total"},
@@ -33,7 +33,7 @@ func fields() []module.Field[queue] {
 			Help: "Bytes in the queue, including shaped packets that wait for their departure time."},
 			Value: func(q queue) module.Value { return module.Measured(float64(q.Backlog)) }},
 		{Column: module.Column{Name: "delay", Title: "at least", NoTop: true, Unit: module.Seconds, Kind: module.Gauge,
-			Help: "Time to send the bytes that wait for service at the class's ceiling."},
+			Help: "Bytes without a later departure time in the queue, divided by the ceiling of the class."},
 			Value: func(q queue) module.Value { return module.Measured(float64(q.turn) / q.rate) }},
 	}
 }
