@@ -60,11 +60,12 @@ func part(path string) string {
 
 // mayImport lists the parts that each part may import. Every part may import the helpers.
 var mayImport = map[string][]string{
-	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "kernel", "lab", "measure", "modules", "modules/cc", "modules/class", "modules/fleet", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
+	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "ix", "kernel", "lab", "measure", "modules", "modules/cc", "modules/class", "modules/fleet", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"lab":       {"kernel", "measure", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"tester":    {"kernel", "netconf", "record"},
 	"measure":   {"kernel", "record"},
 	"netconf":   {},
+	"ix":        {},
 	"record":    {"kernel"},
 	"kernel":    {},
 	"bench":     {"core/daemon", "core/engine", "core/policy", "kernel", "lab", "modules", "modules/limit", "record", "tester"},
@@ -148,6 +149,7 @@ var pure = []string{
 	"weir/netconf/xmltree", "weir/netconf/framing", "weir/netconf/schema", "weir/netconf/tree", "weir/netconf/access", "weir/netconf/rpcerr",
 	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/core/policy", "weir/modules/ioam/codec", "weir/modules/ioam/collect", "weir/modules/ioam/evidence", "weir/modules/ioam/proof",
 	"weir/modules/offload/state", "weir/modules/offload/plan", "weir/modules/offload/simulate",
+	"weir/ix/choose", "weir/ix/config",
 }
 
 // impure are imports that a pure package must not reach.

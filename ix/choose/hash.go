@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package choose
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"net/netip"
+)
+
+// minRate keeps the quotient in cost within 64 bits.
+const minRate = 64_000 // bit/s
+
+// cost returns the position of a port in the weighted rendezvous order of a prefix: the port with
+// the least cost is first. With h uniform in (0, 1], -ln(h)/rate is exponentially distributed with
+// rate as its parameter, so a port is first with the probability rate/(sum of rates). Integers
+// alone keep it equal on all architectures.
+func cost(hash, rate uint64) uint64 {
+	bits40 := negLog2(hash) // at most 2^38
+	quotient, _ := bits.Div64(bits40>>24, bits40<<40, rate)
+	return quotient
+}
+
+// fraction holds -log2(1+i/1024) with 32 bits behind the point.
+var fraction = fractions()
+
+// negLog2 returns -log2((hash+1)/2^64) with 32 bits behind the point.
+func negLog2(hash uint64) uint64 {
+	if hash == ^uint64(0) {
+		return 0
+	}
+	hash++
+	zeros := bits.LeadingZeros64(hash)
+	mantissa := hash << zeros << 1 // behind the leading 1
+	i := mantissa >> 54
+	low, high := fraction[i], fraction[i+1]
+	part, _ := bits.Mul64(high-low, mantissa<<10)
+	return uint64(zeros+1)<<32 - (low + part)
+}
+
+// fractions computes log2(1+i/1024) for i = 0 to 1024 by repeated squaring.
+func fractions() (table [1025]uint64) {
+	for i := range table {
+		x := uint64(1024+i) << 52 // 1.63 fixed point without the last bit
+		if i == 1024 {
+			table[i] = 1 << 32
+			continue
+		}
+		x <<= 1
+		for bit := 31; bit >= 0; bit-- {
+			high, low := bits.Mul64(x, x) // 2.126
+			if high>>63 == 1 {
+				table[i] |= 1 << bit
+				x = high
+			} else {
+				x = high<<1 | low>>63
+			}
+		}
+	}
+	return table
+}
+
+// digest returns the hash of a prefix.
+func digest(p netip.Prefix) uint64 {
+	address := p.Addr().As16()
+	h := mix(binary.BigEndian.Uint64(address[:8]) + 0x9e3779b97f4a7c15*uint64(p.Bits()+1))
+	if p.Addr().Is4() {
+		h++
+	}
+	return mix(h ^ binary.BigEndian.Uint64(address[8:]))
+}
+
+// seed returns the hash of a port's name (FNV-1a, mixed).
+func seed(sponsor, port string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range []byte(sponsor + "/" + port) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return mix(h)
+}
+
+// mix is the finalizer of SplitMix64.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
