@@ -7,7 +7,7 @@
 // therefore choose alike, a restart changes nothing, and the first N of the order are a subset of
 // the first N+1.
 //
-// The steps, each of which decides only between paths that are equal in the steps before:
+// A step decides only between paths that are equal in all steps before it:
 //
 //  1. Consent: a sponsor's `only` and a member's `without` remove paths.
 //  2. Rank: paths of drained ports and with GRACEFUL_SHUTDOWN (RFC 8326) last; higher LOCAL_PREF;
@@ -17,7 +17,7 @@
 //  4. Weighted rendezvous hash of prefix and port, by the port's rate.
 //
 // With [Spread] the shortest path of the first rank takes the second position unless it has the
-// first, so that each set of two or more has it (RFC 7911, section 4 of the ADD-PATH guidelines).
+// first, so that each set of two or more has it (as RFC 7911 expects of the best path).
 //
 // Pitfalls: the hash identifies a port by its names, so renaming a port moves its share. A
 // [Chooser] has scratch memory and serves one goroutine.
