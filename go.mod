@@ -8,6 +8,7 @@ require (
 	charm.land/lipgloss/v2 v2.0.6
 	github.com/antchfx/xpath v1.3.9
 	github.com/cilium/ebpf v0.22.0
+	github.com/containernetworking/cni v1.2.3
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/godbus/dbus/v5 v5.2.2
 	github.com/google/go-cmp v0.7.0

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/cmd/weir/cli"
+	"weir/cmd/weir/cni"
 	"weir/cmd/weir/complete"
 	"weir/cmd/weir/parts"
 	"weir/internal/child"
@@ -21,6 +22,9 @@ import (
 
 func main() {
 	child.Main(parts.All())
+	if cni.Called() {
+		os.Exit(int(cni.Main(cli.NewEngine)))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

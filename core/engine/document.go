@@ -15,12 +15,13 @@ import (
 
 // document is the stored form of a state: core's part of each scope, and one document per module.
 type document struct {
-	Format  string                     `json:"format"`
-	Applied time.Time                  `json:"applied"`
-	Release bool                       `json:"release,omitempty"`
-	Scopes  []documentScope            `json:"scopes"`
-	Devices map[string]deviceID        `json:"devices,omitempty"` // by name in the policy
-	Modules map[string]*documentModule `json:"modules,omitempty"`
+	Format   string                     `json:"format"`
+	Applied  time.Time                  `json:"applied"`
+	Release  bool                       `json:"release,omitempty"`
+	NoPolicy bool                       `json:"no_policy,omitempty"`
+	Scopes   []documentScope            `json:"scopes"`
+	Devices  map[string]deviceID        `json:"devices,omitempty"` // by name in the policy
+	Modules  map[string]*documentModule `json:"modules,omitempty"`
 }
 
 type documentScope struct {
@@ -30,6 +31,8 @@ type documentScope struct {
 	Shadow   bool             `json:"shadow,omitempty"`
 	Index    int              `json:"index"`
 	Bound    selector.Binding `json:"bound"`
+	Owner    *Owner           `json:"owner,omitempty"`
+	AsideBy  string           `json:"replaced_by,omitempty"` // scope of the policy
 }
 
 // documentModule is a module's part of a state, by names of scopes and items.
@@ -44,21 +47,32 @@ type documentItem struct {
 }
 
 func documentOf(s *state) (*document, error) {
-	doc := &document{Format: s.Format, Applied: s.Applied, Release: s.Release, Devices: s.names.ids, Scopes: []documentScope{}, Modules: map[string]*documentModule{}}
+	doc := &document{Format: s.Format, Applied: s.Applied, Release: s.Release, NoPolicy: s.NoPolicy, Devices: s.names.ids, Scopes: []documentScope{}, Modules: map[string]*documentModule{}}
 	part := func(name string) *documentModule {
 		if doc.Modules[name] == nil {
 			doc.Modules[name] = &documentModule{Scopes: map[string]json.RawMessage{}}
 		}
 		return doc.Modules[name]
 	}
-	for _, h := range s.Scopes {
-		doc.Scopes = append(doc.Scopes, documentScope{h.Name, h.Selector, h.Parent, h.Shadow, h.Index, h.Bound})
+	add := func(h held, by string) error {
+		doc.Scopes = append(doc.Scopes, documentScope{h.Name, h.Selector, h.Parent, h.Shadow, h.Index, h.Bound, h.Owner, by})
 		for name, t := range h.Treatments {
 			text, err := json.Marshal(t)
 			if err != nil {
-				return nil, fmt.Errorf("write policy state: scope %s: %w", h.Name, err)
+				return fmt.Errorf("write policy state: scope %s: %w", h.Name, err)
 			}
 			part(name).Scopes[h.Name] = text
+		}
+		return nil
+	}
+	for _, h := range s.Scopes {
+		if err := add(h, ""); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range s.Aside {
+		if err := add(held{Scope: a.Scope, Owner: &a.Owner}, a.By); err != nil {
+			return nil, err
 		}
 	}
 	for _, item := range s.Host {
@@ -73,12 +87,16 @@ func documentOf(s *state) (*document, error) {
 
 // state decodes a document with the treatments of its modules.
 func (d *document) state(modules []module.Module) (s *state, err error) {
-	s = &state{Format: d.Format, Applied: d.Applied, Release: d.Release}
-	at := map[string]int{}
-	for i, scope := range d.Scopes {
-		at[scope.Name] = i
-		s.Scopes = append(s.Scopes, held{policy.Scope{Name: scope.Name, Selector: scope.Selector, Parent: scope.Parent, Shadow: scope.Shadow,
-			Treatments: policy.Treatments{}}, scope.Index, scope.Bound})
+	s = &state{Format: d.Format, Applied: d.Applied, Release: d.Release, NoPolicy: d.NoPolicy}
+	at := map[string]policy.Treatments{}
+	for _, scope := range d.Scopes {
+		at[scope.Name] = policy.Treatments{}
+		own := policy.Scope{Name: scope.Name, Selector: scope.Selector, Parent: scope.Parent, Shadow: scope.Shadow, Treatments: at[scope.Name]}
+		if scope.AsideBy != "" && scope.Owner != nil {
+			s.Aside = append(s.Aside, aside{OwnedScope{own, *scope.Owner}, scope.AsideBy})
+			continue
+		}
+		s.Scopes = append(s.Scopes, held{own, scope.Index, scope.Bound, scope.Owner})
 	}
 	for _, r := range modules {
 		part := d.Modules[r.Name()]
@@ -86,7 +104,7 @@ func (d *document) state(modules []module.Module) (s *state, err error) {
 			continue
 		}
 		for name, text := range part.Scopes {
-			i, known := at[name]
+			treatments, known := at[name]
 			if !known {
 				return nil, fmt.Errorf("%s treats a scope %s that is not there", r.Name(), name)
 			}
@@ -94,7 +112,7 @@ func (d *document) state(modules []module.Module) (s *state, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("scope %s: %w", name, err)
 			}
-			s.Scopes[i].Treatments[r.Name()] = t
+			treatments[r.Name()] = t
 		}
 		for _, item := range part.Host {
 			t, err := r.Decode(item.Treatment)
@@ -109,6 +127,10 @@ func (d *document) state(modules []module.Module) (s *state, err error) {
 			return nil, fmt.Errorf("it contains the module %s, which this build lacks", name)
 		}
 	}
-	s.names, err = lookUpDevices(namesIn(s.scopes(), s.Host), d.Devices)
+	named := s.scopes()
+	for _, a := range s.Aside {
+		named = append(named, a.Scope)
+	}
+	s.names, err = lookUpDevices(namesIn(named, s.Host), d.Devices)
 	return s, err
 }

@@ -93,7 +93,7 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out.Rejected = obstacles(refused)
-	out.Notes = append(out.Notes, e.planNotes(next)...)
+	out.Notes = append(append(out.Notes, e.planNotes(next)...), next.asideNotes()...)
 	orphaned, err := e.orphaned(have)
 	if orphaned {
 		out.Notes = append(out.Notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
@@ -101,18 +101,37 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	return out, err
 }
 
-// next numbers and binds the wanted scopes. A scope that stays keeps its number.
+// next returns the state of a policy beside the owned scopes.
 func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*state, error) {
-	if len(scopes) > module.MaxScopes {
-		return nil, fault.New(fault.Usage, "merge scopes", "the policy has %d scopes; the maximum is %d", len(scopes), module.MaxScopes)
+	return e.nextWith(have, scopes, host, have.owned())
+}
+
+// nextWith numbers and binds the wanted scopes. A scope that stays keeps its number.
+func (e *Engine) nextWith(have *state, scopes []policy.Scope, host []policy.Item, owned []OwnedScope) (*state, error) {
+	if len(scopes)+len(owned) > module.MaxScopes {
+		return nil, fault.New(fault.Usage, "merge scopes", "the policy and the limits of containers have %d scopes; the maximum is %d", len(scopes)+len(owned), module.MaxScopes)
 	}
 	numbers, used, before := map[string]int{}, map[int]bool{}, have.byName()
 	for _, h := range have.Scopes {
 		numbers[h.Name], used[h.Index] = h.Index, true
 	}
 	free := 0
+	number := func(name string) int {
+		index, known := numbers[name]
+		if !known {
+			for used[free] {
+				free++
+			}
+			index, used[free] = free, true
+		}
+		return index
+	}
 	next := &state{Format: formatState, Applied: time.Now().UTC(), Host: host}
-	names, err := lookUpDevices(namesIn(scopes, host), have.names.ids)
+	named := slices.Clone(scopes)
+	for _, o := range owned {
+		named = append(named, o.Scope)
+	}
+	names, err := lookUpDevices(namesIn(named, host), have.names.ids)
 	if err != nil {
 		return nil, err
 	}
@@ -126,16 +145,9 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 		if was := before[scope.Name]; bound.Path == "" && was.Selector == scope.Selector {
 			bound.Path = was.Bound.Path // a stopped unit restarts in the same cgroup
 		}
-		index, known := numbers[scope.Name]
-		if !known {
-			for used[free] {
-				free++
-			}
-			index, used[free] = free, true
-		}
-		next.Scopes = append(next.Scopes, held{scope, index, bound})
+		next.Scopes = append(next.Scopes, held{Scope: scope, Index: number(scope.Name), Bound: bound})
 	}
-	return next, nil
+	return next, next.addOwned(owned, look, number)
 }
 
 // Apply makes the wanted policy active. After an error the former policy is active again.
@@ -179,11 +191,14 @@ func (e *Engine) Rebind() (Outcome, error) {
 	if err != nil || have.Applied.IsZero() {
 		return Outcome{Format: formatOutcome}, err
 	}
-	next, err := e.next(have, have.scopes(), have.Host)
+	next, err := e.next(have, have.policyScopes(), have.Host)
 	if err != nil {
 		return Outcome{}, err
 	}
-	next.Applied = have.Applied
+	if next.Applied, next.NoPolicy = have.Applied, have.NoPolicy; next.NoPolicy && next.empty() {
+		ended, err := e.endAll(s)
+		return Outcome{Format: formatOutcome, Changed: ended, Recovered: recovered}, err
+	}
 	return e.lead(s, have, next, recovered)
 }
 
@@ -194,7 +209,7 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 		return Outcome{}, err
 	}
 	out.Recovered = recovered
-	if !out.Changed && !have.Applied.IsZero() {
+	if !out.Changed && !have.Applied.IsZero() && have.NoPolicy == next.NoPolicy {
 		return out, nil
 	}
 	out.Changed = true
@@ -218,7 +233,7 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 	if orphaned {
 		notes = append(notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
 	}
-	out.Notes = notes
+	out.Notes = append(notes, next.asideNotes()...)
 	return out, s.commit()
 }
 
@@ -353,15 +368,33 @@ func (e *Engine) enforceModule(r module.Module, have, next module.State) (notes 
 	return nil, err
 }
 
-// Release ends all treatment and removes attachments, pins and state. released reports whether
-// there was any. After a crash the next command completes it, unless no journal could be written:
-// then a second release does.
+// Release ends the policy and keeps the scopes of other owners; without those it is ReleaseAll.
+// released reports whether there was a policy.
 func (e *Engine) Release() (released bool, err error) {
 	s, err := e.openToEnd()
 	if err != nil {
 		return false, err
 	}
 	defer s.close()
+	if released, kept, err := e.releasePolicy(s); kept {
+		return released, err
+	}
+	return e.endAll(s)
+}
+
+// ReleaseAll ends all treatment and removes attachments, pins and state. released reports whether
+// there was any. After a crash the next command completes it, unless no journal could be written:
+// then a second release does.
+func (e *Engine) ReleaseAll() (released bool, err error) {
+	s, err := e.openToEnd()
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	return e.endAll(s)
+}
+
+func (e *Engine) endAll(s *store) (released bool, err error) {
 	if err := s.write(journal, &state{Format: formatState, Release: true}); err != nil && !storage.Unwritable(err) {
 		return false, err
 	}

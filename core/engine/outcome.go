@@ -65,7 +65,9 @@ func (e *Engine) outcome(have, next *state) (Outcome, error) {
 			one.Action = policy.Rebind
 		}
 		out.Changed = out.Changed || one.Action != policy.Keep
-		out.Steps = append(out.Steps, one)
+		if h.Owner == nil && was.Owner == nil { // owned scopes are not the policy's
+			out.Steps = append(out.Steps, one)
+		}
 	}
 	for _, step := range out.Host {
 		out.Changed = out.Changed || step.Action != policy.Keep
@@ -146,7 +148,10 @@ func placed(p *policy.Policy, err error) error {
 	}
 	lines := make([]string, len(places))
 	for i, r := range places {
-		lines[i] = fmt.Sprintf("%s: %v", p.At(r.Scope, r.Key), r)
+		lines[i] = r.Error()
+		if p.Wrote(r.Scope) {
+			lines[i] = fmt.Sprintf("%s: %v", p.At(r.Scope, r.Key), r)
+		}
 	}
 	return fault.New(fault.Of(err), fault.Advice(err), "%s", strings.Join(lines, "\n"))
 }

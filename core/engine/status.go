@@ -30,7 +30,8 @@ type Status struct {
 // ScopeStatus is the status of one scope.
 type ScopeStatus struct {
 	policy.Scope
-	State string `json:"state" doc:"enforced, shadow, waiting: ..., not attached or not bound: ..."`
+	State string `json:"state" doc:"enforced, shadow, waiting: ..., not attached, not bound: ... or replaced by ..."`
+	Owner *Owner `json:"owner,omitempty" doc:"Origin of a scope that is not in the policy."`
 	// Escaped holds sockets of the scope's processes outside its cgroup, if FindEscapes was called.
 	Escaped []sockdiag.Escape `json:"escaped_sockets,omitempty"`
 }
@@ -173,7 +174,10 @@ func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bo
 				h.Bound = now
 			}
 		}
-		status.Scopes = append(status.Scopes, ScopeStatus{Scope: h.Scope, State: stateOf(h, now, in)})
+		status.Scopes = append(status.Scopes, ScopeStatus{Scope: h.Scope, State: stateOf(h, now, in), Owner: h.Owner})
+	}
+	for _, a := range have.Aside {
+		status.Scopes = append(status.Scopes, ScopeStatus{Scope: a.Scope, State: "replaced by scope " + a.By, Owner: &a.Owner})
 	}
 	return nil
 }

@@ -28,9 +28,12 @@ type state struct {
 	Format  string
 	Applied time.Time
 	Release bool // in the journal: release everything
-	Scopes  []held
-	Host    []policy.Item
-	names   deviceNames
+	// NoPolicy reports that no policy is active, only scopes of other owners.
+	NoPolicy bool
+	Scopes   []held
+	Aside    []aside // by name of the scope
+	Host     []policy.Item
+	names    deviceNames
 }
 
 // held is an active scope: its number in the data planes and its resolved selector.
@@ -38,6 +41,7 @@ type held struct {
 	policy.Scope
 	Index int
 	Bound selector.Binding
+	Owner *Owner // nil for the policy
 }
 
 // of returns a module's part of a scope, and whether the module treats it.
@@ -67,7 +71,7 @@ func (s *state) of(r module.Module) (part module.State) {
 	return part
 }
 
-// scopes returns the policy scopes in order.
+// scopes returns the active scopes in order.
 func (s *state) scopes() []policy.Scope {
 	all := make([]policy.Scope, 0, len(s.Scopes))
 	for _, h := range s.Scopes {

@@ -41,6 +41,12 @@ func (p *Policy) At(scope, key string) string {
 	return w.name.String()
 }
 
+// Wrote reports whether the file has a scope or item of this name.
+func (p *Policy) Wrote(name string) bool {
+	_, wrote := p.written[name]
+	return wrote
+}
+
 // Shadowed is a Treatment of an item of the host with a shadow mode.
 type Shadowed interface {
 	InShadow() Treatment

@@ -60,7 +60,7 @@ func part(path string) string {
 
 // mayImport lists the parts that each part may import. Every part may import the helpers.
 var mayImport = map[string][]string{
-	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "ix", "kernel", "lab", "measure", "modules", "modules/cc", "modules/class", "modules/fleet", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
+	"cmd":       {"core/avail", "core/cni", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "ix", "kernel", "lab", "measure", "modules", "modules/cc", "modules/class", "modules/fleet", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"lab":       {"kernel", "measure", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"tester":    {"kernel", "netconf", "record"},
 	"measure":   {"kernel", "record"},
@@ -87,6 +87,7 @@ var mayImport = map[string][]string{
 	"core/match":    {"kernel"},
 	"core/engine":   {"core/match", "core/module", "core/policy", "core/selector", "internal/systemd", "kernel", "record"},
 	"core/daemon":   {"core/engine", "core/module", "core/policy", "internal/systemd", "kernel", "record"},
+	"core/cni":      {"core/engine", "core/match", "core/policy", "kernel"},
 	"core/prove":    {"core/engine", "core/match", "core/module", "core/policy", "core/selector", "kernel", "record"},
 	"core/avail":    {"core/prove", "record"},
 	"core/doctor":   {"core/module", "kernel", "record"},

@@ -201,33 +201,41 @@ func change(before, after string) string {
 
 // ReleaseCommand returns the command weir release.
 func ReleaseCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:     "release",
-		Short:   "End all treatment and restore the former state",
-		Long:    "End all treatment: detach the programs, remove pins and state, restore former qdiscs, and\nreset the pacing of open connections to that of their applications.",
-		Example: "  weir release\n  weir release --format json",
+	command := &cobra.Command{
+		Use:   "release",
+		Short: "End all treatment and restore the former state",
+		Long: `End all treatment: detach the programs, remove pins and state, restore former qdiscs, and
+reset the pacing of open connections to that of their applications. Limits that container
+runtimes set through the CNI plugin stay, unless --all is given.`,
+		Example: "  weir release\n  weir release --all         end the limits of the CNI plugin too\n  weir release --format json",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
-			released, err := e.Release()
-			if released {
-				a.Say("the policy has been released")
-			}
-			if err != nil {
-				return fault.Wrap(err, fault.Failed, "run it again; every step can be repeated")
-			}
-			if a.Format == "json" {
-				err = a.JSON(daemon.Released{Format: daemon.FormatRelease, Released: released})
-			} else if !released {
-				a.Say("no policy was active")
-			}
-			if err != nil {
-				return err
-			}
-			return warnOfController(a, "")
-		},
 	}
+	all := command.Flags().Bool("all", false, "end the limits of the CNI plugin too")
+	command.RunE = func(*cobra.Command, []string) error {
+		e, err := a.Engine()
+		if err != nil {
+			return err
+		}
+		end := e.Release
+		if *all {
+			end = e.ReleaseAll
+		}
+		released, err := end()
+		if released {
+			a.Say("the policy has been released")
+		}
+		if err != nil {
+			return fault.Wrap(err, fault.Failed, "run it again; every step can be repeated")
+		}
+		if a.Format == "json" {
+			err = a.JSON(daemon.Released{Format: daemon.FormatRelease, Released: released})
+		} else if !released {
+			a.Say("no policy was active")
+		}
+		if err != nil {
+			return err
+		}
+		return warnOfController(a, "")
+	}
+	return command
 }

@@ -114,6 +114,10 @@ func statusTable(status engine.Status, r engine.ModuleStatus) record.Table {
 		table.Columns = append(table.Columns, c.Title)
 	}
 	table.Columns = append(table.Columns, "state")
+	owned := slices.ContainsFunc(status.Scopes, func(s engine.ScopeStatus) bool { return s.Owner != nil })
+	if owned {
+		table.Columns = append(table.Columns, "owner")
+	}
 	scopes := view.ScopesByName(status)
 	for _, row := range r.Rows {
 		s := scopes[row.Scope]
@@ -127,7 +131,22 @@ func statusTable(status engine.Status, r engine.ModuleStatus) record.Table {
 		for _, c := range columns {
 			cells = append(cells, view.Total(c, row.Values[c.Name]))
 		}
-		table.Rows = append(table.Rows, append(cells, s.State))
+		cells = append(cells, s.State)
+		if owned {
+			cells = append(cells, ownerOf(s))
+		}
+		table.Rows = append(table.Rows, cells)
 	}
 	return table
+}
+
+// ownerOf describes the origin of a scope.
+func ownerOf(s engine.ScopeStatus) string {
+	switch {
+	case s.Owner == nil:
+		return "policy"
+	case s.Owner.For == "":
+		return s.Owner.Name
+	}
+	return s.Owner.Name + ": " + s.Owner.For
 }
