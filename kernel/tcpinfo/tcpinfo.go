@@ -32,7 +32,10 @@ const minimum = int(unsafe.Offsetof(unix.TCPInfo{}.Total_retrans)) + 4
 // Info is one reading. The zero value holds nothing.
 type Info struct {
 	unix.TCPInfo
-	length int // bytes filled by the kernel
+	// WScale holds the window scales, AppLimited tcpi_delivery_rate_app_limited and
+	// tcpi_fastopen_client_fail: bit fields of linux/tcp.h, as bytes of the structure.
+	WScale, AppLimited uint8
+	length             int // bytes filled by the kernel
 }
 
 // Field is a field that not every kernel has.
@@ -55,6 +58,7 @@ func Parse(b []byte) (Info, error) {
 	if len(b) < minimum {
 		return info, fmt.Errorf("TCP_INFO has %d octets, at least %d are needed", len(b), minimum)
 	}
+	info.WScale, info.AppLimited = b[6], b[7] // padding of unix.TCPInfo
 	info.length = copy(unsafe.Slice((*byte)(unsafe.Pointer(&info.TCPInfo)), Size), b)
 	return info, nil
 }

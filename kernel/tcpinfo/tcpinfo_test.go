@@ -15,6 +15,7 @@ import (
 func sample(length int) []byte {
 	b := make([]byte, 512)
 	b[0], b[1] = 1, Recovery // tcpi_state, tcpi_ca_state
+	b[6], b[7] = 0x97, 1     // tcpi_snd_wscale 7 and tcpi_rcv_wscale 9, tcpi_delivery_rate_app_limited
 	put32 := func(offset int, v uint32) { binary.NativeEndian.PutUint32(b[offset:], v) }
 	put32(68, 20_000)                                 // tcpi_rtt, µs
 	put32(72, 500)                                    // tcpi_rttvar
@@ -50,7 +51,7 @@ func TestParseByLength(t *testing.T) {
 			t.Fatalf("%s: %v", c.kernel, err)
 		}
 		if info.SRTT() != 20*time.Millisecond || info.RTTVar() != 500*time.Microsecond || info.Snd_cwnd != 42 ||
-			info.Snd_ssthresh != 0x7fffffff || info.Total_retrans != 7 || !info.Lossy() {
+			info.Snd_ssthresh != 0x7fffffff || info.Total_retrans != 7 || !info.Lossy() || info.WScale != 0x97 || info.AppLimited != 1 {
 			t.Errorf("%s: %+v", c.kernel, info)
 		}
 		if info.Has(DeliveredCE) != c.ce || info.Has(BytesRetrans) != c.retransmitted || info.Has(RTORecoveries) != c.rtos {

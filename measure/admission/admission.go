@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission decides whether a measurement server starts a test.
+//
+// A server runs a bounded number of tests. One client block (an IPv4 address or an IPv6 /64) runs at
+// most its fair share of them, as if one more block waited: with n blocks that is 1/(n+1) of the
+// bound, rounded up. So a newcomer always finds a free place, unless all blocks together fill the
+// server. Running tests are never ended for others.
+package admission
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Gate counts the running tests. It is safe for concurrent use.
+type Gate struct {
+	maxTests int
+	length   time.Duration // of a test
+
+	mu       sync.Mutex // guards the following fields
+	running  map[netip.Prefix][]time.Time
+	total    int
+	draining bool
+	idle     chan struct{} // closed when draining and no test runs
+}
+
+// New returns a gate for at most maxTests tests that take at most length each.
+func New(maxTests int, length time.Duration) *Gate {
+	return &Gate{maxTests: maxTests, length: length, running: map[netip.Prefix][]time.Time{}, idle: make(chan struct{})}
+}
+
+// Refusal is the reason why a test does not start.
+type Refusal struct {
+	Kind       string // "tests", "share", "drain": a label of metrics
+	Detail     string
+	RetryAfter time.Duration // at least 1 s
+}
+
+func (r *Refusal) Error() string { return r.Detail }
+
+// Block returns the client block of an address: /32 or /64.
+func Block(client netip.Addr) netip.Prefix {
+	client = client.Unmap().WithZone("")
+	bits := 32
+	if client.Is6() {
+		bits = 64
+	}
+	block, _ := client.Prefix(bits) // no error: the length fits the family
+	return block
+}
+
+// Admit starts a test: call release once at its end. concurrent is the number of running tests,
+// this one included.
+func (g *Gate) Admit(client netip.Addr) (release func(), concurrent int, refusal *Refusal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	block, now := Block(client), time.Now()
+	if r := g.check(block, now); r != nil {
+		return nil, g.total, r
+	}
+	g.running[block] = append(g.running[block], now)
+	g.total++
+	return sync.OnceFunc(func() { g.release(block, now) }), g.total, nil
+}
+
+// Check returns the refusal that Admit would return now.
+func (g *Gate) Check(client netip.Addr) *Refusal {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.check(Block(client), time.Now())
+}
+
+func (g *Gate) check(block netip.Prefix, now time.Time) *Refusal {
+	blocks := len(g.running)
+	if len(g.running[block]) == 0 {
+		blocks++
+	}
+	share := (g.maxTests + blocks) / (blocks + 1) // rounded up
+	switch {
+	case g.draining:
+		return &Refusal{Kind: "drain", Detail: "the server stops: it runs no new tests", RetryAfter: 30 * time.Second}
+	case g.total >= g.maxTests:
+		return &Refusal{Kind: "tests", Detail: fmt.Sprintf("the server runs %d tests, its maximum", g.total), RetryAfter: g.wait(now, g.running)}
+	case len(g.running[block]) >= share:
+		own := map[netip.Prefix][]time.Time{block: g.running[block]}
+		return &Refusal{Kind: "share", Detail: fmt.Sprintf("%s runs %d tests, its fair share of the server's %d", block, len(g.running[block]), g.maxTests), RetryAfter: g.wait(now, own)}
+	}
+	return nil
+}
+
+// wait returns the time until the oldest of these tests has ended, rounded up to a second.
+func (g *Gate) wait(now time.Time, tests map[netip.Prefix][]time.Time) time.Duration {
+	least := g.length
+	for _, starts := range tests {
+		for _, start := range starts {
+			least = min(least, start.Add(g.length).Sub(now))
+		}
+	}
+	return max(least.Truncate(time.Second)+time.Second, time.Second)
+}
+
+func (g *Gate) release(block netip.Prefix, start time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	starts := g.running[block]
+	for i, s := range starts {
+		if s.Equal(start) {
+			starts = append(starts[:i], starts[i+1:]...)
+			break
+		}
+	}
+	if g.running[block] = starts; len(starts) == 0 {
+		delete(g.running, block)
+	}
+	g.total--
+	g.ended()
+}
+
+// Drain refuses all new tests from now on and returns a channel that is closed when no test runs.
+func (g *Gate) Drain() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.draining {
+		g.draining = true
+		g.ended()
+	}
+	return g.idle
+}
+
+func (g *Gate) ended() {
+	if g.draining && g.total == 0 {
+		close(g.idle)
+	}
+}
+
+// Running returns the number of running tests and of client blocks, and whether the gate drains.
+func (g *Gate) Running() (tests, blocks int, draining bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.total, len(g.running), g.draining
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ndt7
+
+import (
+	"sync/atomic"
+	"time"
+
+	"weir/measure/websocket"
+)
+
+// sender sends bulk data. One goroutine runs it.
+type sender struct {
+	bulk   *websocket.Bulk
+	rate   func() uint64 // byte/s; 0 if it is not known yet
+	size   int
+	queued uint64
+	sent   atomic.Uint64 // payload bytes written
+}
+
+func newSender(conn *websocket.Conn, rate func() uint64) *sender {
+	return &sender{bulk: conn.Bulk(), rate: rate, size: firstMessage}
+}
+
+// next sends one to four messages and adapts their size.
+func (s *sender) next() error {
+	size, count := s.plan(s.rate())
+	if err := s.bulk.Write(size, count); err != nil {
+		return err
+	}
+	s.queued += uint64(size * count)
+	s.sent.Store(s.queued)
+	if s.size < websocket.MaxBulk && uint64(s.size) <= s.queued/16 {
+		s.size *= 2
+	}
+	return nil
+}
+
+// plan returns the size of a message and the number of messages for one system call. The size
+// doubles with the amount sent (specification, appendix) and takes at most messageTime.
+func (s *sender) plan(rate uint64) (size, count int) {
+	perMessage := rate * uint64(messageTime) / uint64(time.Second)
+	size = s.size
+	for size > minMessage && rate > 0 && uint64(size) > perMessage {
+		size /= 2
+	}
+	if size == websocket.MaxBulk {
+		count = int(perMessage / (4 * websocket.MaxBulk))
+	}
+	return size, min(max(count, 1), 4)
+}

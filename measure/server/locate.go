@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"weir/measure/admission"
+	"weir/measure/ndt7"
+	"weir/measure/record"
+)
+
+// target is a server in the answer of /v2/nearest, in the form of Measurement Lab's Locate API.
+type target struct {
+	Machine  string            `json:"machine"`
+	Hostname string            `json:"hostname"`
+	URLs     map[string]string `json:"urls"`
+}
+
+// nearest answers /v2/nearest/ndt/ndt7 with this server. A browser cannot read the refusal of an
+// upgrade, so that clients learn it here: status 429 with Retry-After, and the problem document as
+// the member "error".
+func (s *Server) nearest(w http.ResponseWriter, r *http.Request) {
+	client, err := clientOf(r)
+	if err != nil {
+		newProblem(http.StatusInternalServerError, "The client's address is not known", err.Error()).write(w)
+		return
+	}
+	if refusal := s.check(client); refusal != nil {
+		s.metrics.refused.WithLabelValues(refusal.Kind).Inc()
+		writeJSON(w, http.StatusTooManyRequests, map[string]problem{"error": refuse(w, refusal)})
+		return
+	}
+	if len(r.URL.RawQuery) > ndt7.MaxQuery {
+		p := newProblem(http.StatusBadRequest, "The query string is not valid", "it is longer than 4096 bytes")
+		writeJSON(w, p.Status, map[string]problem{"error": p})
+		return
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	name, _ := os.Hostname()
+	t := target{Machine: name, Hostname: host, URLs: map[string]string{}}
+	for scheme, address := range s.schemes() {
+		for _, path := range []string{ndt7.DownloadPath, ndt7.UploadPath} {
+			url := scheme + "://" + hostPort(host, address.Port(), scheme) + path
+			if r.URL.RawQuery != "" {
+				url += "?" + r.URL.RawQuery // metadata of the client
+			}
+			t.URLs[scheme+"://"+path] = url
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string][]target{"results": {t}})
+}
+
+// schemes maps ws and wss to the address that serves it.
+func (s *Server) schemes() map[string]netip.AddrPort {
+	all := map[string]netip.AddrPort{}
+	if s.clear != nil {
+		all["ws"] = s.ClearAddr()
+	}
+	if s.secure != nil {
+		all["wss"] = s.SecureAddr()
+	}
+	return all
+}
+
+// hostPort omits the scheme's usual port.
+func hostPort(host string, port uint16, scheme string) string {
+	if scheme == "ws" && port == 80 || scheme == "wss" && port == 443 {
+		return host
+	}
+	if len(host) > 1 && host[0] == '[' {
+		host = host[1 : len(host)-1] // JoinHostPort adds the brackets
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// check returns the reason why a test of the client would not start now, or nil.
+func (s *Server) check(client netip.Addr) *admission.Refusal {
+	if refusal := s.gate.Check(client); refusal != nil {
+		return refusal
+	}
+	if admitter, is := s.config.Store.(record.Admitter); is {
+		if err := admitter.Ready(); err != nil {
+			return storeRefusal(err)
+		}
+	}
+	return nil
+}
+
+func clientOf(r *http.Request) (netip.Addr, error) {
+	address, err := netip.ParseAddrPort(r.RemoteAddr)
+	return address.Addr().Unmap(), err
+}

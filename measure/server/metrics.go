@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the Prometheus metrics of a site; docs/formats/metrics.md lists them.
+type metrics struct {
+	registry *prometheus.Registry
+	running  *prometheus.GaugeVec
+	tests    *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	bytes    *prometheus.CounterVec
+	stored   prometheus.Histogram
+}
+
+func newMetrics(maxTests int) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_measure_tests_running", Help: "Tests that run now.",
+		}, []string{"direction"}),
+		tests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_measure_tests_total", Help: "Ended tests by outcome: complete, short (the client ended it), failed, lost (no record), handshake.",
+		}, []string{"direction", "outcome"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_measure_refused_total", Help: "Refused tests and /v2/nearest requests by reason: tests, share, drain, store.",
+		}, []string{"reason"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_measure_payload_bytes_total", Help: "Bytes of binary messages of ended tests.",
+		}, []string{"direction"}),
+		stored: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "weir_measure_store_seconds", Help: "Time until the records of a test are durable.",
+			Buckets: []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30},
+		}),
+	}
+	most := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weir_measure_tests_max", Help: "Tests that may run at the same time (--max-tests).",
+	}, func() float64 { return float64(maxTests) })
+	m.registry.MustRegister(m.running, m.tests, m.refused, m.bytes, m.stored, most)
+	for _, direction := range []string{"download", "upload"} {
+		m.running.WithLabelValues(direction)
+	}
+	return m
+}
