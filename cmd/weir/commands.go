@@ -13,6 +13,7 @@ import (
 	"weir/cmd/weir/fleet"
 	"weir/cmd/weir/ioam"
 	"weir/cmd/weir/lab"
+	"weir/cmd/weir/measure"
 	"weir/cmd/weir/offload"
 	"weir/cmd/weir/policy"
 	"weir/cmd/weir/run"
@@ -41,6 +42,7 @@ func commands(a *cli.App) []*cobra.Command {
 		ioam.Command(a),
 		offload.Command(a),
 		fleet.Command(a),
+		measure.Command(a),
 		newManCommand(a),
 		newVersionCommand(a),
 	}

@@ -125,7 +125,8 @@ func (s *Server) admit(client netip.Addr) (release func(), concurrent int, refus
 		release()
 		return nil, 0, storeRefusal(err)
 	}
-	return func() { free(); release() }, concurrent, nil
+	end := release
+	return func() { free(); end() }, concurrent, nil
 }
 
 func storeRefusal(err error) *admission.Refusal {

@@ -258,7 +258,10 @@ func (c *Conn) control(h Header) (Message, error) {
 	m := Message{Opcode: h.Opcode, Payload: payload}
 	switch h.Opcode {
 	case Ping:
-		return m, c.Write(Pong, payload)
+		// After the own Close frame nothing more is sent (section 5.5.1).
+		if err := c.Write(Pong, payload); err != nil && !errors.Is(err, net.ErrClosed) {
+			return m, err
+		}
 	case Close:
 		c.closeSeen = true
 		m.Status = NoStatus

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/cli"
+	"weir/internal/fault"
+	"weir/internal/version"
+	"weir/measure/client"
+	"weir/measure/record"
+	evidence "weir/record"
+)
+
+// runOptions are the flags of weir measure run.
+type runOptions struct {
+	direction       string
+	four, six, both bool
+	bind            string
+	insecure        bool
+	repeat          int
+	seed            uint64
+	out             string
+}
+
+func newRunCommand(a *cli.App) *cobra.Command {
+	var o runOptions
+	command := &cobra.Command{
+		Use:   "run SERVER",
+		Short: "Test the rate and delay of the path to a server",
+		Long: `Test the rate and delay of the path to a server of ndt7, Weir's or another one. A test
+takes 10 s and sends as fast as it can. SERVER is HOST[:PORT] or wss://HOST[:PORT] for
+tests over TLS, and ws://HOST[:PORT] for clear tests.
+
+Rates count payload at its receiver. An upload therefore does not count bytes that
+remain in buffers, if the server reports its count. RTT and retransmissions are those
+of the sender's TCP.
+
+A test that the client itself limited (CPU), that failed, or that did not leave this
+host is shown and never counted; the exit status is 3 if no test counts. With --both
+and --repeat the tests run interleaved in random order, and differences of the families
+have 95 % intervals.`,
+		Example: `  weir measure run ndt.example.org
+  weir measure run ws://192.0.2.9:8080 --direction upload --repeat 5
+  weir measure run ndt.example.org --both --repeat 5 --out evidence`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if !command.Flags().Changed("seed") {
+				o.seed = rand.Uint64() >> 12 // exact in JSON
+			}
+			return o.run(command.Context(), a, args[0])
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.direction, "direction", "both", "download, upload or both")
+	flags.BoolVarP(&o.four, "ipv4", "4", false, "IPv4 only")
+	flags.BoolVarP(&o.six, "ipv6", "6", false, "IPv6 only")
+	flags.BoolVar(&o.both, "both", false, "IPv4 and IPv6, interleaved in random order")
+	flags.StringVar(&o.bind, "bind", "", "local address or interface")
+	flags.BoolVar(&o.insecure, "insecure", false, "accept any certificate, for a lab")
+	flags.IntVar(&o.repeat, "repeat", 1, "tests of each direction and family")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of the order (default: random)")
+	flags.StringVar(&o.out, "out", "", "folder of the evidence bundle")
+	return command
+}
+
+// task is one test to run.
+type task struct {
+	address    netip.AddrPort
+	family     client.Family
+	direction  record.Direction
+	repetition int // from 1
+}
+
+func (o *runOptions) directions() ([]record.Direction, error) {
+	switch o.direction {
+	case "both":
+		return []record.Direction{record.Download, record.Upload}, nil
+	case "download", "upload":
+		return []record.Direction{record.Direction(o.direction)}, nil
+	}
+	return nil, fault.New(fault.Usage, "write --direction download, upload or both", "--direction %q is not known", o.direction)
+}
+
+// plan checks the flags, resolves the server and returns the tests in a random order: each
+// repetition has one test of each family and direction.
+func (o *runOptions) plan(ctx context.Context, s client.Server) ([]task, error) {
+	if o.repeat < 1 || o.repeat > 1000 {
+		return nil, fault.New(fault.Usage, "write --repeat 5", "--repeat %d is outside 1 to 1000", o.repeat)
+	}
+	if o.four && o.six || o.both && (o.four || o.six) {
+		return nil, fault.New(fault.Usage, "give one of them; --both has both families", "-4, -6 and --both exclude each other")
+	}
+	directions, err := o.directions()
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := o.addresses(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []task
+	order := rand.New(rand.NewPCG(o.seed, 0))
+	for n := range o.repeat {
+		start := len(tasks)
+		for _, address := range addresses {
+			for _, direction := range directions {
+				family := client.IPv6
+				if address.Addr().Is4() {
+					family = client.IPv4
+				}
+				tasks = append(tasks, task{address, family, direction, n + 1})
+			}
+		}
+		round := tasks[start:]
+		order.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+	}
+	return tasks, nil
+}
+
+// addresses returns one address of each requested family; without a request, that of the family
+// that the host prefers.
+func (o *runOptions) addresses(ctx context.Context, s client.Server) ([]netip.AddrPort, error) {
+	var families []client.Family
+	switch {
+	case o.both:
+		families = []client.Family{client.IPv4, client.IPv6}
+	case o.four:
+		families = []client.Family{client.IPv4}
+	case o.six:
+		families = []client.Family{client.IPv6}
+	default:
+		address, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.Host)
+		if err != nil {
+			return nil, fault.New(fault.Failed, "check the name of the server", "find %s: %w", s.Host, err)
+		}
+		families = []client.Family{client.IPv6}
+		if address[0].Unmap().Is4() {
+			families = []client.Family{client.IPv4}
+		}
+	}
+	var all []netip.AddrPort
+	for _, f := range families {
+		address, err := s.Resolve(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, address)
+	}
+	return all, nil
+}
+
+func (o *runOptions) run(ctx context.Context, a *cli.App, server string) error {
+	s, err := client.ParseServer(server)
+	if err != nil {
+		return err
+	}
+	tasks, err := o.plan(ctx, s)
+	if err != nil {
+		return err
+	}
+	report := newReport(s, o, time.Now())
+	for i, t := range tasks {
+		result, err := o.test(ctx, a, s, t, fmt.Sprintf("%d of %d", i+1, len(tasks)))
+		if ctx.Err() != nil {
+			report.stopped = true
+			break
+		}
+		if err != nil {
+			return err
+		}
+		report.add(t, result)
+	}
+	return report.print(a)
+}
+
+// test runs one test and shows its progress.
+func (o *runOptions) test(ctx context.Context, a *cli.App, s client.Server, t task, count string) (client.Result, error) {
+	var shown time.Duration
+	name := fmt.Sprintf("%s, %s over %s", count, t.direction, t.family)
+	show := func(p client.Progress) {
+		pause := 2 * time.Second
+		if a.Interactive() {
+			pause = 200 * time.Millisecond
+		}
+		if p.Rate == 0 || p.At-shown < pause {
+			return
+		}
+		shown = p.At
+		text := fmt.Sprintf("%s: %.1f s, %s", name, p.At.Seconds(), evidence.BitPerSecond.Format(p.Rate))
+		if p.RTT > 0 {
+			text += ", RTT " + evidence.Seconds.Format(p.RTT.Seconds())
+		}
+		if a.Interactive() {
+			text += "\033[K\r"
+			if !a.Quiet {
+				fmt.Fprint(a.Stderr, text)
+			}
+			return
+		}
+		a.Say("%s", text)
+	}
+	result, err := client.Run(ctx, client.Options{
+		Server: s, Address: t.address, Direction: t.direction, Bind: o.bind, Insecure: o.insecure, Version: version.Number, Progress: show,
+	})
+	if a.Interactive() && !a.Quiet {
+		fmt.Fprint(a.Stderr, "\033[K")
+	}
+	var busy *client.Busy
+	if errors.As(err, &busy) {
+		return result, fmt.Errorf("%s: %w", name, err)
+	}
+	return result, err
+}

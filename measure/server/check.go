@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/internal/units"
+	"weir/kernel/congestion"
+)
+
+// State is the result of a check.
+type State string
+
+const (
+	Works   State = "works"
+	Limited State = "limited" // the site serves without it
+	Missing State = "missing" // the site does not serve
+)
+
+// Check is one property of the host.
+type Check struct {
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	Detail string `json:"detail"`
+	Try    string `json:"try,omitempty"`
+}
+
+// CheckOptions describe the site to check. Certificate is nil if none is given or CertificateError
+// is set.
+type CheckOptions struct {
+	Clear, Secure, Metrics string
+	Certificate            *Certificate
+	CertificateError       error
+	Congestion             string
+	Spool                  string
+}
+
+// Checks reports what would work on this host. It opens and closes the listeners and writes one
+// file to the spool.
+func Checks(o CheckOptions) []Check {
+	checks := []Check{CheckCongestion(o.Congestion)}
+	for _, other := range []string{"cubic", "reno"} {
+		checks = append(checks, CheckCongestion(other))
+	}
+	checks = append(checks, checkCertificate(o))
+	for _, l := range []struct{ flag, address string }{{"--listen", o.Clear}, {"--tls-listen", o.Secure}, {"--metrics", o.Metrics}} {
+		if l.address != "" && (l.flag != "--tls-listen" || o.Certificate != nil) {
+			checks = append(checks, checkPort(l.flag, l.address))
+		}
+	}
+	return append(checks, checkSpool(o.Spool))
+}
+
+// CheckCongestion reports whether this process can set the congestion control.
+func CheckCongestion(name string) Check {
+	c := Check{Name: "congestion control " + name, State: Works, Detail: "can be set for each connection"}
+	if err := congestion.Check(name); err != nil {
+		c.State, c.Detail, c.Try = Limited, err.Error()+"; connections keep the host's default", fault.Advice(err)
+	}
+	return c
+}
+
+func checkCertificate(o CheckOptions) Check {
+	c := Check{Name: "certificate", State: Works}
+	switch {
+	case o.CertificateError != nil:
+		c.State, c.Detail, c.Try = Missing, o.CertificateError.Error(), fault.Advice(o.CertificateError)
+		return c
+	case o.Certificate == nil:
+		c.State, c.Detail, c.Try = Limited, "none is given: clear tests only", "add --cert and --key"
+		return c
+	}
+	expires, err := o.Certificate.Expires()
+	left := time.Until(expires)
+	switch {
+	case err != nil:
+		c.State, c.Detail = Missing, err.Error()
+	case left <= 0:
+		c.State, c.Detail, c.Try = Missing, "it expired at "+expires.UTC().Format(time.RFC3339), "renew it"
+	case left < 14*24*time.Hour:
+		c.State, c.Detail, c.Try = Limited, "it expires at "+expires.UTC().Format(time.RFC3339), "renew it; the site loads the new file by itself"
+	default:
+		c.Detail = "valid until " + expires.UTC().Format(time.RFC3339)
+	}
+	return c
+}
+
+func checkPort(flag, address string) Check {
+	c := Check{Name: flag + " " + address, State: Works, Detail: "the port is free"}
+	l, err := listen(flag, address)
+	if err != nil {
+		c.State, c.Detail, c.Try = Missing, strings.TrimPrefix(err.Error(), c.Name+": "), fault.Advice(err)
+		return c
+	}
+	_ = l.Close()
+	return c
+}
+
+// minFree is the free disk space in bytes below which the check warns: some 20,000 tests.
+const minFree = 1 << 30
+
+func checkSpool(dir string) Check {
+	c := Check{Name: "spool " + dir, State: Works}
+	existing := dir
+	for !exists(existing) && existing != filepath.Dir(existing) {
+		existing = filepath.Dir(existing) // the site makes the missing folders
+	}
+	file, err := os.CreateTemp(existing, ".weir-check-*")
+	if err != nil {
+		c.State, c.Detail, c.Try = Missing, err.Error(), "name a folder that this user may write with --spool"
+		return c
+	}
+	_, err = file.WriteString("check\n")
+	if err := errors.Join(err, file.Sync(), file.Close(), os.Remove(file.Name())); err != nil {
+		c.State, c.Detail, c.Try = Missing, err.Error(), "free space on the disk, or name another folder with --spool"
+		return c
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(existing, &disk); err != nil {
+		c.Detail = "can be written; its free space is not known: " + err.Error()
+		return c
+	}
+	free := disk.Bavail * uint64(disk.Bsize)
+	c.Detail = fmt.Sprintf("can be written; %s free", units.ByteSize(free))
+	if free < minFree {
+		c.State, c.Try = Limited, "free space on the disk: a test leaves some 100 KiB"
+	}
+	return c
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
