@@ -2,10 +2,10 @@
 
 // Package admission decides whether a measurement server starts a test.
 //
-// A server runs a bounded number of tests. One client block (an IPv4 address or an IPv6 /64) runs at
-// most its fair share of them, as if one more block waited: with n blocks that is 1/(n+1) of the
-// bound, rounded up. So a newcomer always finds a free place, unless all blocks together fill the
-// server. Running tests are never ended for others.
+// A server runs a bounded number of tests. One client block (an IPv4 address or an IPv6 /64) runs
+// at most its fair share of them, as if one more block waited: with n blocks that is 1/(n+1) of the
+// bound, rounded up. So a newcomer finds a free place, unless all blocks together fill the server.
+// Running tests are never ended for others.
 package admission
 
 import (
@@ -32,14 +32,14 @@ func New(maxTests int, length time.Duration) *Gate {
 	return &Gate{maxTests: maxTests, length: length, running: map[netip.Prefix][]time.Time{}, idle: make(chan struct{})}
 }
 
-// Refusal is the reason why a test does not start.
-type Refusal struct {
+// Rejection is the reason why a test does not start.
+type Rejection struct {
 	Kind       string // "tests", "share", "drain": a label of metrics
 	Detail     string
 	RetryAfter time.Duration // at least 1 s
 }
 
-func (r *Refusal) Error() string { return r.Detail }
+func (r *Rejection) Error() string { return r.Detail }
 
 // Block returns the client block of an address: /32 or /64.
 func Block(client netip.Addr) netip.Prefix {
@@ -54,7 +54,7 @@ func Block(client netip.Addr) netip.Prefix {
 
 // Admit starts a test: call release once at its end. concurrent is the number of running tests,
 // this one included.
-func (g *Gate) Admit(client netip.Addr) (release func(), concurrent int, refusal *Refusal) {
+func (g *Gate) Admit(client netip.Addr) (release func(), concurrent int, rejection *Rejection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	block, now := Block(client), time.Now()
@@ -66,14 +66,14 @@ func (g *Gate) Admit(client netip.Addr) (release func(), concurrent int, refusal
 	return sync.OnceFunc(func() { g.release(block, now) }), g.total, nil
 }
 
-// Check returns the refusal that Admit would return now.
-func (g *Gate) Check(client netip.Addr) *Refusal {
+// Check returns the rejection that Admit would return now.
+func (g *Gate) Check(client netip.Addr) *Rejection {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.check(Block(client), time.Now())
 }
 
-func (g *Gate) check(block netip.Prefix, now time.Time) *Refusal {
+func (g *Gate) check(block netip.Prefix, now time.Time) *Rejection {
 	blocks := len(g.running)
 	if len(g.running[block]) == 0 {
 		blocks++
@@ -81,12 +81,12 @@ func (g *Gate) check(block netip.Prefix, now time.Time) *Refusal {
 	share := (g.maxTests + blocks) / (blocks + 1) // rounded up
 	switch {
 	case g.draining:
-		return &Refusal{Kind: "drain", Detail: "the server stops: it runs no new tests", RetryAfter: 30 * time.Second}
+		return &Rejection{Kind: "drain", Detail: "the server stops: it runs no new tests", RetryAfter: 30 * time.Second}
 	case g.total >= g.maxTests:
-		return &Refusal{Kind: "tests", Detail: fmt.Sprintf("the server runs %d tests, its maximum", g.total), RetryAfter: g.wait(now, g.running)}
+		return &Rejection{Kind: "tests", Detail: fmt.Sprintf("the server runs %d tests, its maximum", g.total), RetryAfter: g.wait(now, g.running)}
 	case len(g.running[block]) >= share:
 		own := map[netip.Prefix][]time.Time{block: g.running[block]}
-		return &Refusal{Kind: "share", Detail: fmt.Sprintf("%s runs %d tests, its fair share of the server's %d", block, len(g.running[block]), g.maxTests), RetryAfter: g.wait(now, own)}
+		return &Rejection{Kind: "share", Detail: fmt.Sprintf("%s runs %d tests, its fair share of the server's %d", block, len(g.running[block]), g.maxTests), RetryAfter: g.wait(now, own)}
 	}
 	return nil
 }

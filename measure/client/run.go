@@ -54,8 +54,8 @@ type Result struct {
 	Payload    uint64           `json:"payload_bytes"`
 	Rate       float64          `json:"rate"`
 	RateSource string           `json:"rate_source"`
-	// SenderRate is the rate at which an upload left the client for its own socket: above Rate by
-	// what stayed in buffers.
+	// SenderRate is the rate of an upload's writes to the own socket: bytes that remain in buffers
+	// make it higher than Rate.
 	SenderRate    *float64 `json:"sender_rate,omitempty"`
 	MinRTT        *float64 `json:"min_rtt"`
 	LoadedRTT     *float64 `json:"loaded_rtt"` // median of the sender's smoothed RTT

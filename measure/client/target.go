@@ -163,7 +163,7 @@ func open(ctx context.Context, o Options) (conn *websocket.Conn, sock socket.Soc
 	conn, err = websocket.Dial(ctx, stream, u, ndt7.Subprotocol, "weir/"+o.Version, ndt7.Limits)
 	var refused *websocket.Refused
 	if errors.As(err, &refused) {
-		return nil, sock, refusal(refused)
+		return nil, sock, rejection(refused)
 	}
 	if err != nil {
 		return nil, sock, fault.New(fault.Failed, "check that the server runs ndt7", "%w", err)

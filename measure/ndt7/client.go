@@ -104,7 +104,7 @@ func (c *clientRun) payload() uint64 {
 }
 
 // measure keeps an own measurement and sends it in a download. In an upload it would wait behind
-// the bulk data and tell the server nothing new.
+// the bulk data.
 func (c *clientRun) measure() {
 	m := record.Measurement{AppInfo: &record.AppInfo{NumBytes: int64(c.payload()), ElapsedTime: time.Since(c.start).Microseconds()}, Origin: "client", Test: c.Direction}
 	c.keep(m)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ndt7 is the protocol ndt7 of Measurement Lab (ndt-server spec/ndt7-protocol.md v0.11.0) on
-// an open WebSocket connection: [Serve] is the server of a test, [Download] and [Upload] are the
-// client.
+// Package ndt7 is the protocol ndt7 of Measurement Lab (ndt-server spec/ndt7-protocol.md v0.11.0)
+// on an open WebSocket connection: [Serve] is the server of a test, [Measure] the client.
 //
 // The sender of bulk data bounds its own queue: TCP_NOTSENT_LOWAT is 10 ms of the rate, and one
 // message takes at most 50 ms. Otherwise text messages of slow links wait for seconds behind

@@ -35,7 +35,7 @@ type Samples struct {
 	DeliveryRate []uint64 // byte/s
 }
 
-// Ping is a WebSocket Ping whose Pong returned.
+// Ping is a WebSocket Ping that the client answered.
 type Ping struct {
 	ElapsedTime  int64 // µs since the start of the test, at the time of sending
 	RTT          int64 // µs

@@ -44,7 +44,7 @@ type CheckOptions struct {
 	Spool                  string
 }
 
-// Checks reports what would work on this host. It opens and closes the listeners and writes one
+// Checks returns the state of each property that a site needs. It opens and closes the listeners and writes one
 // file to the spool.
 func Checks(o CheckOptions) []Check {
 	checks := []Check{CheckCongestion(o.Congestion)}

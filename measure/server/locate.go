@@ -21,7 +21,7 @@ type target struct {
 	URLs     map[string]string `json:"urls"`
 }
 
-// nearest answers /v2/nearest/ndt/ndt7 with this server. A browser cannot read the refusal of an
+// nearest answers /v2/nearest/ndt/ndt7 with this server. A browser cannot read the rejection of an
 // upgrade, so that clients learn it here: status 429 with Retry-After, and the problem document as
 // the member "error".
 func (s *Server) nearest(w http.ResponseWriter, r *http.Request) {
@@ -30,9 +30,9 @@ func (s *Server) nearest(w http.ResponseWriter, r *http.Request) {
 		newProblem(http.StatusInternalServerError, "The client's address is not known", err.Error()).write(w)
 		return
 	}
-	if refusal := s.check(client); refusal != nil {
-		s.metrics.refused.WithLabelValues(refusal.Kind).Inc()
-		writeJSON(w, http.StatusTooManyRequests, map[string]problem{"error": refuse(w, refusal)})
+	if rejection := s.check(client); rejection != nil {
+		s.metrics.refused.WithLabelValues(rejection.Kind).Inc()
+		writeJSON(w, http.StatusTooManyRequests, map[string]problem{"error": refuse(w, rejection)})
 		return
 	}
 	if len(r.URL.RawQuery) > ndt7.MaxQuery {
@@ -82,13 +82,13 @@ func hostPort(host string, port uint16, scheme string) string {
 }
 
 // check returns the reason why a test of the client would not start now, or nil.
-func (s *Server) check(client netip.Addr) *admission.Refusal {
-	if refusal := s.gate.Check(client); refusal != nil {
-		return refusal
+func (s *Server) check(client netip.Addr) *admission.Rejection {
+	if rejection := s.gate.Check(client); rejection != nil {
+		return rejection
 	}
 	if admitter, is := s.config.Store.(record.Admitter); is {
 		if err := admitter.Ready(); err != nil {
-			return storeRefusal(err)
+			return storeRejection(err)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // refuse sets Retry-After and returns the problem document of a refused test.
-func refuse(w http.ResponseWriter, r *admission.Refusal) problem {
+func refuse(w http.ResponseWriter, r *admission.Rejection) problem {
 	w.Header().Set("Retry-After", strconv.Itoa(int(r.RetryAfter.Seconds())))
 	return newProblem(http.StatusTooManyRequests, "The server runs no further test now", r.Detail)
 }

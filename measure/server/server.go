@@ -192,7 +192,7 @@ func (s *Server) handler() http.Handler {
 		newProblem(http.StatusNotFound, "There is no such page", "this server has "+ndt7.DownloadPath+", "+ndt7.UploadPath+", /v2/nearest/ndt/ndt7 and /health").write(w)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Pages of any origin may run tests and read the reason of a refusal.
+		// Pages of any origin may run tests and read the reason of a rejection.
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Access-Control-Expose-Headers", "Retry-After")
 		mux.ServeHTTP(w, r)
@@ -209,9 +209,9 @@ func (s *Server) inside() http.Handler {
 
 // health answers 200 if a new client's test would start now, else 503 with the reason.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	if refusal := s.check(netip.Addr{}); refusal != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(int(refusal.RetryAfter.Seconds())))
-		newProblem(http.StatusServiceUnavailable, "The server runs no new tests", refusal.Detail).write(w)
+	if rejection := s.check(netip.Addr{}); rejection != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(int(rejection.RetryAfter.Seconds())))
+		newProblem(http.StatusServiceUnavailable, "The server runs no new tests", rejection.Detail).write(w)
 		return
 	}
 	tests, blocks, _ := s.gate.Running()

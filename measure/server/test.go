@@ -38,10 +38,10 @@ func (s *Server) runTest(direction record.Direction) http.HandlerFunc {
 			return
 		}
 		client, _ := clientOf(r)
-		release, concurrent, refusal := s.admit(client)
-		if refusal != nil {
-			s.metrics.refused.WithLabelValues(refusal.Kind).Inc()
-			refuse(w, refusal).write(w)
+		release, concurrent, rejection := s.admit(client)
+		if rejection != nil {
+			s.metrics.refused.WithLabelValues(rejection.Kind).Inc()
+			refuse(w, rejection).write(w)
 			return
 		}
 		defer release()
@@ -114,23 +114,23 @@ func (s *Server) serve(t ndt7.Test) {
 }
 
 // admit starts a test if the gate and the store allow it.
-func (s *Server) admit(client netip.Addr) (release func(), concurrent int, refusal *admission.Refusal) {
-	release, concurrent, refusal = s.gate.Admit(client)
+func (s *Server) admit(client netip.Addr) (release func(), concurrent int, rejection *admission.Rejection) {
+	release, concurrent, rejection = s.gate.Admit(client)
 	admitter, is := s.config.Store.(record.Admitter)
-	if refusal != nil || !is {
-		return release, concurrent, refusal
+	if rejection != nil || !is {
+		return release, concurrent, rejection
 	}
 	free, err := admitter.Admit()
 	if err != nil {
 		release()
-		return nil, 0, storeRefusal(err)
+		return nil, 0, storeRejection(err)
 	}
 	end := release
 	return func() { free(); end() }, concurrent, nil
 }
 
-func storeRefusal(err error) *admission.Refusal {
-	return &admission.Refusal{Kind: "store", Detail: err.Error(), RetryAfter: time.Minute}
+func storeRejection(err error) *admission.Rejection {
+	return &admission.Rejection{Kind: "store", Detail: err.Error(), RetryAfter: time.Minute}
 }
 
 // parseQuery returns the metadata of a client, in order, and early_exit in bytes.

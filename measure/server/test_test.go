@@ -47,7 +47,7 @@ func checkRecord(t *testing.T, m *memory, uuid string, direction record.Directio
 	if last.AppInfo == nil || last.ConnectionInfo == nil || last.BBRInfo == nil || last.TCPInfo == nil {
 		t.Fatalf("%s: the last measurement lacks a member: %+v", direction, last)
 	}
-	// The client counts what the server counted: all payload that was sent arrived.
+	// Both ends count the same payload: all sent bytes arrived.
 	if last.AppInfo.NumBytes != int64(payload) || q.Payload < payload {
 		t.Errorf("%s: the server counted %d bytes at its last measurement and %d in all, the client %d", direction, last.AppInfo.NumBytes, q.Payload, payload)
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package socket reads and sets the TCP options of a measured connection: TCP_INFO, BBR's state, the
-// congestion control, TCP_NOTSENT_LOWAT and the UUID.
+// Package socket reads and sets the TCP options of a measured connection: TCP_INFO, BBR's state,
+// the congestion control, TCP_NOTSENT_LOWAT and the UUID.
 package socket
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package websocket is the part of RFC 6455 that bulk measurements need, for servers and clients:
-// the opening handshake, frames, and a connection whose binary payload is counted and dropped
+// the opening handshake, frames, and a connection that counts binary payload and drops it
 // without a copy.
 //
 // General libraries copy and unmask each payload. Here the kernel drops the payload of clear

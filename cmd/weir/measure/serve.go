@@ -49,7 +49,7 @@ block (/32 or /64), and all tests while the disk of the spool is full: status 42
 Retry-After and the reason.
 
 SIGTERM drains the site: /health is 503, new tests are refused, and running ones end.`,
-		Example: `  weir measure serve --check                             report what works on this host
+		Example: `  weir measure serve --check                             check this host
   weir measure serve --cert cert.pem --key key.pem
   weir measure serve --listen :8080 --tls-listen :8443 --self-signed --spool ./spool`,
 		Args: cobra.NoArgs,
@@ -70,7 +70,7 @@ SIGTERM drains the site: /health is 503, new tests are refused, and running ones
 	flags.BoolVar(&o.selfSigned, "self-signed", false, "make a certificate for a lab; clients need --insecure")
 	flags.StringVar(&o.spool, "spool", "/var/spool/weir", "folder of the records")
 	flags.IntVar(&o.maxTests, "max-tests", server.DefaultMaxTests(), "tests at the same time; the default is 25 for each CPU, not a measured capacity")
-	flags.BoolVar(&o.check, "check", false, "report what would work on this host, and serve nothing")
+	flags.BoolVar(&o.check, "check", false, "check congestion controls, certificate, ports and disk, and serve nothing")
 	return command
 }
 
@@ -165,11 +165,11 @@ func (o *serveOptions) run(ctx context.Context, a *cli.App) (err error) {
 // announce prints the addresses of a site.
 func (o *serveOptions) announce(a *cli.App, s *server.Server, dir string) {
 	for _, line := range []struct {
-		what    string
+		name    string
 		address netip.AddrPort
 	}{{"clear tests at ws://", s.ClearAddr()}, {"tests over TLS at wss://", s.SecureAddr()}, {"metrics at http://", s.MetricsAddr()}} {
 		if line.address.IsValid() {
-			a.Say("%s%s", line.what, line.address)
+			a.Say("%s%s", line.name, line.address)
 		}
 	}
 	if !s.SecureAddr().IsValid() {
@@ -188,7 +188,7 @@ type checkResult struct {
 	Checks []server.Check `json:"checks"`
 }
 
-// report prints what would work. The exit status is 3 if the site could not serve.
+// report prints the checks of this host. The exit status is 3 if the site could not serve.
 func (o *serveOptions) report(a *cli.App) error {
 	if err := o.verify(); err != nil {
 		return err

@@ -21,9 +21,9 @@ type Busy struct {
 
 func (b *Busy) Unwrap() error { return b.error }
 
-// refusal returns the reason of a server that did not upgrade, from its problem document if it has
+// rejection returns the reason of a server that did not upgrade, from its problem document if it has
 // one (RFC 9457).
-func refusal(r *websocket.Refused) error {
+func rejection(r *websocket.Refused) error {
 	var problem struct{ Title, Detail string }
 	reason := r.Error()
 	if json.Unmarshal([]byte(r.Body), &problem) == nil && problem.Detail != "" {
