@@ -21,8 +21,8 @@ type Busy struct {
 
 func (b *Busy) Unwrap() error { return b.error }
 
-// rejection returns the reason of a server that did not upgrade, from its problem document if it has
-// one (RFC 9457).
+// rejection returns the reason of a server that did not upgrade, from its problem document if it
+// has one (RFC 9457).
 func rejection(r *websocket.Refused) error {
 	var problem struct{ Title, Detail string }
 	reason := r.Error()

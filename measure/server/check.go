@@ -44,8 +44,8 @@ type CheckOptions struct {
 	Spool                  string
 }
 
-// Checks returns the state of each property that a site needs. It opens and closes the listeners and writes one
-// file to the spool.
+// Checks returns the state of each property that a site needs. It opens and closes the listeners
+// and writes one file to the spool.
 func Checks(o CheckOptions) []Check {
 	checks := []Check{CheckCongestion(o.Congestion)}
 	for _, other := range []string{"cubic", "reno"} {
