@@ -35,7 +35,7 @@ type ClientTest struct {
 // ClientResult is the outcome of a test on the side of the client.
 type ClientResult struct {
 	Elapsed  time.Duration // until the last bulk data
-	Payload  uint64        // bytes of binary messages received (download) or written to the socket (upload)
+	Payload  uint64        // bytes of messages received (download), or of binary ones written to the socket (upload)
 	Events   []Event
 	Samples  record.Samples // of the client's socket
 	Last     *record.TCPInfo
@@ -59,7 +59,7 @@ func Measure(ctx context.Context, t ClientTest) ClientResult {
 	abort := context.AfterFunc(ctx, func() { _ = t.Conn.SetDeadline(time.Unix(1, 0)) })
 	defer abort()
 	series := t.Sampler.Add(t.Socket, t.Direction == record.Upload, c.start)
-	c.sender = newSender(t.Conn, series.Rate)
+	c.sender = newSender(t.Conn, series)
 
 	running, stop := context.WithDeadline(ctx, c.start.Add(t.Duration))
 	defer stop()
@@ -206,6 +206,7 @@ func (c *clientRun) take(m websocket.Message) error {
 		}
 		c.lastData = time.Since(c.start)
 	case websocket.Text:
+		c.lastData = time.Since(c.start)
 		var v record.Measurement
 		if err := json.Unmarshal(m.Payload, &v); err != nil {
 			return websocket.Violation(websocket.Invalid, "a text message is no measurement in JSON")

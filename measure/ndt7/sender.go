@@ -6,25 +6,31 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/measure/socket"
 	"weir/measure/websocket"
 )
 
 // sender sends bulk data. One goroutine runs it.
 type sender struct {
 	bulk   *websocket.Bulk
-	rate   func() uint64 // byte/s; 0 if it is not known yet
+	series *socket.Series
 	size   int
 	queued uint64
 	sent   atomic.Uint64 // payload bytes written
 }
 
-func newSender(conn *websocket.Conn, rate func() uint64) *sender {
-	return &sender{bulk: conn.Bulk(), rate: rate, size: firstMessage}
+func newSender(conn *websocket.Conn, series *socket.Series) *sender {
+	return &sender{bulk: conn.Bulk(), series: series, size: firstMessage}
 }
 
-// next sends one to four messages and adapts their size.
+// next sends one to four messages and adapts their size. While the socket has enough to send, it
+// waits up to 50 ms and sends nothing.
 func (s *sender) next() error {
-	size, count := s.plan(s.rate())
+	if wait := s.series.Wait(); wait > 0 {
+		time.Sleep(wait)
+		return nil
+	}
+	size, count := s.plan(s.series.Rate())
 	if err := s.bulk.Write(size, count); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/measure/record"
@@ -56,7 +57,7 @@ func Serve(ctx context.Context, t Test, store func(*record.NDT7, *record.Quality
 	defer func() { _ = t.Conn.Close() }()
 	_ = t.Conn.SetDeadline(r.start.Add(r.MaxDuration))
 	r.series = t.Sampler.Add(t.Socket, t.Direction == record.Download, r.start)
-	r.sender = newSender(t.Conn, r.series.Rate)
+	r.sender = newSender(t.Conn, r.series)
 
 	outer := ctx
 	ctx, stop := context.WithDeadline(ctx, r.start.Add(r.Duration))
@@ -96,6 +97,8 @@ type run struct {
 	series *socket.Series
 	sender *sender
 
+	textSent atomic.Uint64 // bytes
+
 	mu        sync.Mutex // guards the following fields
 	server    []record.Measurement
 	client    []record.Measurement
@@ -118,10 +121,11 @@ func newRun(t Test) *run {
 	return &run{Test: t, start: time.Now(), sentPings: map[int64]record.Ping{}, status: websocket.Normal, reason: "the test is complete, and its record is stored"}
 }
 
-// payload returns the bytes of binary messages so far.
+// payload returns the bytes of binary and text messages so far, as Measurement Lab's clients count
+// them: on slow links text is a tenth of the traffic.
 func (r *run) payload() uint64 {
 	if r.Direction == record.Download {
-		return r.sender.sent.Load()
+		return r.sender.sent.Load() + r.textSent.Load()
 	}
 	return r.Conn.Received()
 }
@@ -161,6 +165,7 @@ func (r *run) post() {
 	if text == nil || r.Conn.Write(websocket.Text, text) != nil {
 		return
 	}
+	r.textSent.Add(uint64(len(text)))
 	info, err := r.Socket.Info()
 	if err != nil {
 		return

@@ -22,7 +22,7 @@ type Measurement struct {
 	Test           Direction       `json:",omitempty"`
 }
 
-// AppInfo counts the payload of binary messages.
+// AppInfo counts the payload of binary and text messages, as Measurement Lab's clients do.
 type AppInfo struct {
 	NumBytes    int64
 	ElapsedTime int64 // µs since the start of the test

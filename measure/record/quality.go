@@ -14,7 +14,7 @@ type Quality struct {
 	TLS                bool
 	StartTime, EndTime time.Time
 	Outcome            string // "complete", "short" (the client ended it), or the reason of the failure
-	Payload            uint64 // bytes of binary messages sent (download) or received (upload)
+	Payload            uint64 // bytes of messages sent (download) or received (upload)
 	CongestionControl  string // of the server's socket
 	Requested          string `json:",omitempty"` // if another one was requested
 	RequestedError     string `json:",omitempty"` // reason why it was not set

@@ -29,7 +29,7 @@ func newMetrics(maxTests int) *metrics {
 			Name: "weir_measure_refused_total", Help: "Refused tests and /v2/nearest requests by reason: tests, share, drain, store.",
 		}, []string{"reason"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_measure_payload_bytes_total", Help: "Bytes of binary messages of ended tests.",
+			Name: "weir_measure_payload_bytes_total", Help: "Payload of the messages of ended tests.",
 		}, []string{"direction"}),
 		stored: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weir_measure_store_seconds", Help: "Time until the records of a test are durable.",

@@ -91,6 +91,26 @@ func (s *Series) Rate() uint64 { return s.rate.Load() }
 // Bytes returns the bytes acknowledged (sender) or received at the last reading.
 func (s *Series) Bytes() uint64 { return s.bytes.Load() }
 
+// Wait returns the time until the socket has queued less than its limit; 0 if it has already, or if
+// the limit is so high that TCP_NOTSENT_LOWAT keeps it: the kernel appends up to 64 KiB to a queued
+// segment without a check of the limit.
+func (s *Series) Wait() time.Duration {
+	rate := s.rate.Load()
+	limit := max(rate*uint64(queueTime)/uint64(time.Second), minQueue)
+	if limit > 64<<10 {
+		return 0
+	}
+	info, err := s.socket.Info()
+	if err != nil || uint64(info.Notsent_bytes) <= limit {
+		return 0
+	}
+	if rate == 0 {
+		return time.Millisecond
+	}
+	excess := uint64(info.Notsent_bytes) - limit
+	return min(max(time.Duration(excess*uint64(time.Second)/rate), time.Millisecond), 50*time.Millisecond)
+}
+
 // Stop ends the series. missed counts readings that were late by more than an interval or failed.
 func (s *Series) Stop() (samples record.Samples, missed int) {
 	s.sampler.mu.Lock()

@@ -97,8 +97,8 @@ func newConn(stream net.Conn, client bool, limits Limits, early []byte) (*Conn, 
 	return c, nil
 }
 
-// Received returns the payload bytes of binary messages so far, those of an unfinished message
-// included. It is safe for concurrent use.
+// Received returns the payload bytes of binary and text messages so far, those of an unfinished
+// message included. It is safe for concurrent use.
 func (c *Conn) Received() uint64 { return c.received.Load() }
 
 // Next returns the next message. It answers Pings, drops binary payload and applies the limits. An
@@ -234,7 +234,11 @@ func (c *Conn) readText(h Header) error {
 	}
 	start := len(c.text)
 	c.text = append(c.text, make([]byte, h.Length)...)
-	return c.payload(h, c.text[start:])
+	if err := c.payload(h, c.text[start:]); err != nil {
+		return err
+	}
+	c.received.Add(h.Length)
+	return nil
 }
 
 // payload reads the payload of a frame into b and unmasks it.
