@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"weir/internal/atomicfile"
 )
@@ -101,10 +100,10 @@ func (s *Spool) place(e *entry, temporary string) error {
 	folder := filepath.Join(s.dir, e.folder)
 	for version := 1; version <= maxVersions; version++ {
 		to := filepath.Join(folder, versioned(e.name, version))
-		err := link(from, to)
+		err := atomicfile.Move(from, to)
 		if errors.Is(err, os.ErrNotExist) {
-			if err = makeFolder(folder); err == nil {
-				err = link(from, to)
+			if err = atomicfile.MakeFolder(folder); err == nil {
+				err = atomicfile.Move(from, to)
 			}
 		}
 		switch {
@@ -142,40 +141,4 @@ func writeFile(path string, text []byte) error {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
-}
-
-// link renames a file unless the new name exists.
-func link(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system lacks the flag
-		if _, err = os.Lstat(to); err == nil {
-			err = unix.EEXIST
-		} else if errors.Is(err, os.ErrNotExist) {
-			err = unix.Rename(from, to)
-		}
-	}
-	if err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	return nil
-}
-
-// makeFolder creates a folder and its parents, each durable in its own parent.
-func makeFolder(path string) error {
-	err := os.Mkdir(path, 0o755)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = makeFolder(filepath.Dir(path)); err == nil {
-			err = os.Mkdir(path, 0o755)
-		}
-	}
-	if errors.Is(err, os.ErrExist) {
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			return &os.PathError{Op: "mkdir", Path: path, Err: unix.ENOTDIR}
-		}
-		err = nil // its maker may not have synchronised it yet
-	}
-	if err != nil {
-		return err
-	}
-	return atomicfile.Sync(filepath.Dir(path))
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/atomicfile"
 )
 
 // scratchFolder holds a folder of temporary files of each process. Its name begins with a dot, so
@@ -23,7 +25,7 @@ type scratch struct {
 
 // newScratch removes the folders of dead processes and creates one for this process.
 func newScratch(parent string) (*scratch, error) {
-	if err := makeFolder(parent); err != nil {
+	if err := atomicfile.MakeFolder(parent); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(parent)

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/atomicfile"
 	"weir/internal/fault"
 )
 
@@ -85,7 +86,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
-	if err := makeFolder(dir); err != nil {
+	if err := atomicfile.MakeFolder(dir); err != nil {
 		return nil, fault.Wrap(fmt.Errorf("open spool: %w", err), statusOf(err), "name a folder that this user may write, as in --spool /var/spool/weir")
 	}
 	scratch, err := newScratch(filepath.Join(dir, scratchFolder))
