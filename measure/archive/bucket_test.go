@@ -159,7 +159,7 @@ func TestAnInterruptedBucketGetsEachRecordOnce(t *testing.T) {
 	var requests atomic.Int64
 	refuse, cut := make([]bool, 1000), make([]bool, 1000)
 	for i := range refuse {
-		refuse[i], cut[i] = random.IntN(5) == 0, random.IntN(5) == 0
+		refuse[i], cut[i] = random.IntN(12) == 0, random.IntN(12) == 0
 	}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },

@@ -86,7 +86,7 @@ func readRecord(path string, maxBytes int) (text []byte, reason string, err erro
 
 // oneLine checks a record and returns it without line ends.
 func oneLine(text []byte) ([]byte, string) {
-	text = bytes.TrimSpace(text)
+	text = bytes.Trim(text, " \t\r\n") // the white space of JSON
 	switch {
 	case len(text) == 0:
 		return nil, "it is empty"
