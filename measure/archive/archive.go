@@ -94,8 +94,8 @@ type Aside struct {
 	Reason string
 }
 
-// Pass archives all complete bundles, and incomplete ones too if all is set. It continues with other
-// bundles after an error of one.
+// Pass archives all complete bundles, and incomplete ones too if all is set. It continues with
+// other bundles after an error of one.
 func (a *Archive) Pass(ctx context.Context, all bool) (r Report, err error) {
 	unlock, err := a.lock(ctx)
 	if err != nil {
@@ -146,8 +146,8 @@ func unreachable(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.As(err, &d)
 }
 
-// stateFolder holds plans and the lock, asideFolder invalid files. Readers of the spool ignore names
-// that begin with a dot.
+// stateFolder holds plans and the lock, asideFolder invalid files. Readers of the spool ignore
+// names that begin with a dot.
 const (
 	stateFolder = ".archive"
 	asideFolder = ".aside"

@@ -200,7 +200,7 @@ func (a *Archive) settle(ctx context.Context, p *plan, texts [][]byte, r *Report
 		if !errors.Is(err, errForeign) || try == tries {
 			return err
 		}
-		// Nothing of this bundle is in the archive, so that the plan may go before its successor comes.
+		// Nothing of this bundle is in the archive, so that its plan may go first.
 		if err := a.drop(p); err != nil {
 			return err
 		}

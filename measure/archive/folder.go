@@ -130,8 +130,8 @@ func (a *Archive) setAside(f folder, name, reason string) (Aside, error) {
 	}
 }
 
-// old reports a file of a bundle that must not wait longer. A file from the future is old: the clock
-// has been set back since.
+// old reports a file of a bundle that must not wait longer. A file from the future is old: the
+// clock has been set back since.
 func (a *Archive) old(modified time.Time) bool {
 	age := a.o.Now().Sub(modified)
 	return age >= a.o.MaxAge || age < -time.Minute

@@ -135,8 +135,8 @@ func parsePlan(text []byte) (*plan, error) {
 	return &p, nil
 }
 
-// carryOut uploads the objects of a plan, deletes its records, and then the plan. texts are those of
-// the files; nil reads them.
+// carryOut uploads the objects of a plan, deletes its records, and then the plan. texts are those
+// of the files; nil reads them.
 func (a *Archive) carryOut(ctx context.Context, p *plan, texts [][]byte, r *Report) error {
 	if !p.Uploaded {
 		if texts == nil {
