@@ -13,9 +13,9 @@ import (
 const aboutDCTCP = `dctcp is DCTCP (RFC 8257), for paths with queues that mark at a low threshold; it must
 not share a queue with conventional TCP. Both ends must have it, or another DCTCP,
 before the handshake: its SYN is ECN-capable, and a Linux listener without DCTCP then
-refuses ECN. A connection without ECN goes on as Reno. So a program that chooses it
-for accepted connections only, as iperf3 -C does at its server, gets Reno; the
-namespace's default (net.ipv4.tcp_congestion_control) or --cgroup covers both ends.`
+refuses ECN. A connection without ECN continues as Reno. A server that chooses DCTCP
+after accept(), as iperf3 -C does, therefore gets Reno: use the default of its network
+namespace (net.ipv4.tcp_congestion_control) or --cgroup.`
 
 // dctcp is RFC 8257.
 func dctcp() algorithm {

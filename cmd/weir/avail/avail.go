@@ -40,13 +40,13 @@ by short trains of datagrams at increasing rates. While the path carries a rate,
 delays within a train are constant; above it, the queue grows from datagram to
 datagram. Trains are marked as less than best effort (LE, or --class).
 
-A hundred small unmarked packets per second make round trips all the while. If they
-take 10 ms longer than before, the train ends at once. The result includes their
-additional delay beside trains, and their losses.
+A hundred small unmarked packets per second measure the round-trip time meanwhile. If it
+rises by 10 ms, the train ends at once. The result includes their additional delay
+beside trains, and their losses.
 
-The result is the share of the class: behind queues for classes, the remainder of best
-effort; in a common queue, the unused rate. Rates count IP packets and 14 bytes each.
-The command needs no privilege. The exit status is 3 if no estimate is possible.`,
+The result is the rate that the class of the trains can use: if the path has queues for
+classes, the rate that best effort leaves; if it has one queue, the unused rate. Rates
+count each IP packet and 14 bytes of Ethernet header. The command needs no privilege. The exit status is 3 if no estimate is possible.`,
 		Example: `  weir avail --listen 192.0.2.9:5202                     at the far end; prints a token
   weir avail 192.0.2.9:5202 --token-file FILE
   weir avail 192.0.2.9:5202 --token-file FILE --class best-effort --format json`,

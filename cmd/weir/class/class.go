@@ -28,7 +28,7 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "class",
-		Short: "Trace the code points of classes of service",
+		Short: "Trace the DSCP of packets along a path; put services into less than best effort",
 		Long: `Trace the code points (DSCP) of classes of service along a path. Policies (class:,
 links:) and weir run --class set them.`,
 		Example: `  sudo weir class trace mirror.example.net
@@ -51,15 +51,15 @@ func newTraceCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "trace DESTINATION",
 		Short: "Show which hop of a path rewrites or bleaches a DSCP",
-		Long: `Send probes with a DSCP and a hop limit that ends at each hop of the path in turn. ICMP
-errors quote the probe's header, and so the DSCP on arrival at the hop. Probes use UDP
+		Long: `Send probes with a DSCP to each hop of the path in turn, by increasing hop limits (TTL).
+ICMP errors quote the probe's header, and so the DSCP on arrival at the hop. Probes use UDP
 and TCP, over IPv4 and IPv6 if the destination has both. A hop without ICMP errors is
 silent. The DSCP at the destination is known if it sends an ICMP error, as Linux does
 for a datagram to a closed port.
 
 The verdict "keeps it" means that the destination reported the DSCP that was sent. A path
 with an unknown end is "unchanged up to hop N". The exit status is 1 if any hop reported
-another DSCP, and 3 if no path reached the destination. It takes root, or CAP_NET_RAW.`,
+another DSCP, and 3 if no path reached the destination. It needs root, or CAP_NET_RAW.`,
 		Example: `  sudo weir class trace mirror.example.net
   sudo weir class trace 2001:db8::80 --class CS1 --protocol tcp --port 443
   sudo weir class trace 192.0.2.1 --attempts 10 --wait 3s     behind routers that limit their errors`,

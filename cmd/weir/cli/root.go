@@ -59,13 +59,18 @@ func NewRoot(a *App, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",
 		Short: "Regulate and measure the traffic of Linux hosts and routers",
-		Long: `Weir regulates and measures the traffic of Linux hosts and routers.
+		Long: `Weir limits, classifies and measures the traffic of Linux hosts and routers.
 
-Rehearse an experiment in a lab of network namespaces on the real kernel, test
-a data path frame by frame, and keep the evidence.`,
-		Example: `  weir doctor                 the mechanism of each capability on this machine
-  sudo weir lab run loss-quick  the effect of 1 % packet loss on TCP
-  weir lab list               the experiments that come with Weir`,
+A policy file sets the treatment of traffic: limits, classes of service, congestion
+control, in-band telemetry, offload. "weir plan" shows the changes, "weir apply" or
+"weir daemon" makes them, "weir status" and "weir top" show the effect, "weir prove"
+tests it, and "weir release" ends it. "weir run" limits one command without a file.
+"weir lab" measures traffic on emulated links between network namespaces, and "weir
+tester" tests a data path frame by frame.`,
+		Example: `  weir doctor                                   the mechanism of each capability on this machine
+  sudo weir run --limit 100Mbit -- rsync -a /data backup:/data
+  sudo weir apply policy.yaml && sudo weir top
+  sudo weir lab run loss-quick                  the effect of 1 % packet loss on TCP`,
 		Version:       version.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -21,8 +21,8 @@ func Command(a *cli.App) *cobra.Command {
 		Long: `Doctor probes every kernel feature that Weir can use. It reports the mechanism of each
 capability on this machine, missing features, and how to get them.
 
-It changes nothing: probes run in network namespaces that end with it. Without root it
-reports the readable state, and names the missing privileges.
+It changes nothing: probes run in temporary network namespaces. Without root it reports
+the readable state, and names the missing privileges.
 
 The exit status is 0 if the lab can run here, 3 if this machine cannot carry it, and 4
 if only privileges are missing.`,

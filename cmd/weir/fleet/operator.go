@@ -93,9 +93,9 @@ func newApplyCommand(a *cli.App) *cobra.Command {
 	return changeCommand(a, lead.OpApply, &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Replace the shared limits",
-		Long: `Replace the shared limits of the fleet by those of a file, all or none. A limit below the
-guarantees of its hosts is rejected, and so is a file without a limit that gives one.
-A lower limit takes effect within one lease.`,
+		Long: `Replace the shared limits of the fleet by those of a file, all or none. The leader
+rejects a limit below the guarantees of its hosts, and a file that omits a limit with
+guarantees. A lower limit takes effect within one lease.`,
 		Example: `  weir fleet apply limits.yaml
   weir fleet apply limits.yaml --server 10.0.0.1:4222 --credentials me.credentials`,
 	})
@@ -146,8 +146,9 @@ func newRemoveCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "remove HOST",
 		Short: "Remove a host that is out of service",
-		Long: `Remove a host that no longer reports: its guarantee is free for others. On the server its
-credentials end too. A host in contact is not removed: release its policy first.`,
+		Long: `Remove a host that no longer reports, so that others can use its guarantee. On the
+server the command also revokes the credentials of the host. A host in contact is not
+removed: release its policy first.`,
 		Example: "  weir fleet remove web1",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

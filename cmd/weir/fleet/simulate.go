@@ -57,7 +57,7 @@ rates, and the time of a decision on this machine.`,
 	}
 	command.Flags().IntVar(&o.hosts, "hosts", 1000, "number of hosts, 1 to 100000")
 	command.Flags().StringVar(&o.rate, "rate", "100Gbit", "rate of the shared limit")
-	command.Flags().DurationVar(&o.duration, "duration", time.Minute, "simulated time; a day of the wave is as long")
+	command.Flags().DurationVar(&o.duration, "duration", time.Minute, "simulated time, and period of the daily wave")
 	command.Flags().Float64Var(&o.loss, "loss", 0, "lost messages in percent")
 	command.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random demand; 0 for a random one")
 	return command

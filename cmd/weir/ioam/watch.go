@@ -40,7 +40,7 @@ func newWatchCommand(a *cli.App) *cobra.Command {
 		Use:   "watch",
 		Short: "Show each packet's path as it ends",
 		Long: `Show each packet with IOAM that ends here, and each postcard of direct export, as one
-line, or with --format json as one JSON document per line. Interrupt it to end it.`,
+line, or with --format json as one JSON document per line. Ctrl-C ends it.`,
 		Example: `  sudo weir ioam watch
   sudo weir ioam watch --format json --count 1000 > traces.jsonl
   sudo weir ioam watch --quiet --otlp http://localhost:4318/v1/traces --ipfix localhost:4739

@@ -18,12 +18,13 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lab",
-		Short: "Rehearse traffic on emulated links of this machine, and keep the evidence",
-		Long: `Rehearse traffic on emulated links of this machine, and keep the evidence.
+		Short: "Measure traffic on emulated links between network namespaces",
+		Long: `Measure traffic on emulated links between network namespaces of this machine.
 
-A scenario file describes hosts, links, traffic and parameters. The lab builds it of
-network namespaces, measures that the links match the file, runs every combination in
-random order, and writes an evidence bundle. Nothing outside the lab's own namespaces
+A scenario file describes hosts, links, traffic and parameters. The lab builds the hosts
+as network namespaces, checks by measurement that the links match the file, runs every
+combination of parameters in random order, and writes an evidence bundle: a folder with
+samples, verdicts, figures and report.html. Nothing outside the lab's own namespaces
 changes. The next weir lab command removes the remains of a killed lab.`,
 		Example: `  weir lab list                              the scenarios that come with Weir
   sudo weir lab run loss-quick               the effect of 1 % packet loss on TCP

@@ -24,7 +24,7 @@ func newOverlayCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "overlay [NAME=]BUNDLE [NAME=]BUNDLE...",
 		Short: "Draw the figures of several evidence bundles in one",
-		Long: `Draw the figures of several evidence bundles in one.
+		Long: `Draw the figures of several evidence bundles in one plot each.
 
 Each figure of two or more bundles is drawn with all their curves, named by NAME or by
 the distinct part of the folder's name. The result is a bundle: report.html, the plots

@@ -35,9 +35,10 @@ func newUpCommand(a *cli.App) *cobra.Command {
 		Use:   "up NAME|FILE",
 		Short: "Build a scenario's hosts and links and keep them for your own programs",
 		Long: `Build a scenario's hosts and links, without traffic, and keep them until Ctrl-C or
-weir lab down. Of a sweep the first combination is built; --set chooses another.
+weir lab down. If the scenario sweeps parameters, the lab has their first combination;
+--set selects another one.
 
-With --detach a process of its own keeps the lab.`,
+With --detach the command returns, and a background process keeps the lab.`,
 		Example: `  sudo weir lab up loss-study --set loss=1% --detach
   sudo weir lab exec sender -- ping -c 3 receiver
   sudo weir lab down`,

@@ -224,11 +224,11 @@ func newOffloadVerifyCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify [POLICY]",
 		Short: "Compare the active fast path with the kernel's routing",
-		Long: `Compare the active fast path with the kernel. The table is compared at the first and
-last address of every prefix, next to them, and at random addresses, the program by
-test runs. Packet filters, IPsec policies and NAT that packets would bypass are
-differences too. No packet is sent. Each lasting difference is printed with an example packet,
-and the command exits with 1.`,
+		Long: `Compare the active fast path with the kernel: the table at the first and last address of
+every prefix, next to them, and at random addresses; the program by test runs. Packet
+filters, IPsec policies and NAT that packets would bypass are differences too. No packet
+is sent. If a difference lasts, the command prints it with an example packet and exits
+with 1.`,
 		Example: `  sudo weir offload verify policy.yaml
   sudo weir offload verify --random 1000000 --packets 100000`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: complete.Policy,

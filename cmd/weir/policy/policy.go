@@ -26,11 +26,11 @@ func PlanCommand(a *cli.App) *cobra.Command {
 	return takesPolicy(a, "Plan", (*engine.Engine).Plan, &cobra.Command{
 		Use:   "plan [POLICY]",
 		Short: "Show the changes of an apply without making them",
-		Long: `Show the changes of an apply without making them: the action and mechanism of each
-scope, and the missing objects of waiting scopes. Warnings name probable mistakes in
-the policy. The exit status is 1 if
-this host would reject an apply. Without POLICY the file is /etc/weir/policy.yaml,
-and "-" is standard input.`,
+		Long: `Show the changes of an apply without making them: the action and the kernel mechanism
+for each scope. A scope waits if its cgroup, unit or device does not exist yet; the plan
+names it. Warnings name probable mistakes in the policy. The exit status is 1 if this
+host would reject an apply. Without POLICY the file is /etc/weir/policy.yaml, and "-" is
+standard input.`,
 		Example: `  weir plan policy.yaml
   weir plan - < policy.yaml
   weir plan --format json policy.yaml | jq '.steps[] | select(.action != "keep")'`,
@@ -44,10 +44,10 @@ func ApplyCommand(a *cli.App) *cobra.Command {
 	command := takesPolicy(a, applied, (*engine.Engine).Apply, &cobra.Command{
 		Use:   "apply [POLICY]",
 		Short: "Apply a policy to this host",
-		Long: `Apply a policy to this host. The limits are pinned in the kernel and outlive every
-process until "weir release". A policy with a mistake changes nothing, and so does
-the active policy. If the command is killed, the next apply completes it. Without POLICY the file is
-/etc/weir/policy.yaml, and "-" is standard input.`,
+		Long: `Apply a policy to this host. Programs and limits are pinned in the kernel: they stay
+active without any process until "weir release". A policy with a mistake changes nothing. Applying the active
+policy again changes nothing either. If the command is killed, the next apply completes
+it. Without POLICY the file is /etc/weir/policy.yaml, and "-" is standard input.`,
 		Example: `  weir apply policy.yaml
   weir apply --shadow policy.yaml    count only`,
 	})
@@ -203,9 +203,9 @@ func change(before, after string) string {
 func ReleaseCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "release",
-		Short: "End all treatment and restore the former state",
-		Long: `End all treatment: detach the programs, remove pins and state, restore former qdiscs, and
-reset the pacing of open connections to that of their applications. Limits that container
+		Short: "End the active policy and restore the former state",
+		Long: `End the active policy: detach the programs, remove pins and state, restore former qdiscs,
+and reset the pacing of open connections to that of their applications. Limits that container
 runtimes set through the CNI plugin stay, unless --all is given.`,
 		Example: "  weir release\n  weir release --all         end the limits of the CNI plugin too\n  weir release --format json",
 		Args:    cobra.NoArgs,

@@ -41,23 +41,25 @@ func ProveCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "prove [POLICY]",
 		Short: "Test the promises of the active policy, and possible bypasses",
-		Long: `Test whether the active policy keeps its promises. From inside each scope, short test
-flows go to a peer, by TCP and UDP over IPv4 and IPv6. The arriving traffic is compared
-with the promise. Limits are tested by TCP at full speed and UDP above the rate. Every
-path is first measured outside all scopes: a path that carries less proves nothing.
+		Long: `Test whether the active policy keeps its promises: limits, classes, congestion controls.
+From inside each scope, short test flows go to a peer, by TCP and UDP over IPv4 and
+IPv6, and prove compares the received traffic with the promise. Limits are tested by TCP
+at full speed and UDP above the rate. Each path is first measured outside all scopes: if
+it carries less than the promise, the result is unknown.
 
-Then the bypasses of each scope are tested: sockets that were open before, tunnels,
-loopback, super-packets, other network namespaces. Treatments of the host are tested
-too: a router's fast path forwards as its kernel would, borders mark and translate, and
-classes on links lose and reorder nothing while less than best effort fills the link.
-That test takes two seconds a link, and its packets do not leave the link.
+Then prove tries to bypass each scope: by sockets that were open before, tunnels,
+loopback, super-packets, other network namespaces. It also tests the sections of the
+policy: the fast path must forward as the kernel would, borders must mark and translate
+DSCPs, and the queues of a link must not lose or reorder packets of other classes while
+less than best effort fills the link. That last test takes two seconds per link, and no
+switch or neighbour forwards its packets.
 
 The peer is a process in its own network namespace, reached over a veth pair with
 addresses of the benchmark ranges (198.18.0.0/15, 2001:2::/48), or with --peer a remote
-"weir prove --listen". Flows of an interface's scope pass that interface and are
-redirected before its link. A network namespace gets a veth pair to the peer. Prove
-only adds objects to the host, and removes them at the end; the next run removes the
-remains of a killed run.
+"weir prove --listen". For the scope of an interface, the flows are redirected to the
+peer at that interface, without a packet on its link. A network namespace gets a veth
+pair to the peer. Prove only adds objects to the host, and removes them at the end; the
+next run removes the remains of a killed run.
 
 A rate holds if the 95 % interval of the mean lies from 98 to 101 % of it, and if
 drops do not enforce it: TCP retransmits at most 1 %, and small packets beside it lose

@@ -33,7 +33,7 @@ func LendCommand(a *cli.App) *cobra.Command {
 	group, everyone := "", false
 	command := &cobra.Command{
 		Use:   "lend {--group GROUP | --everyone}",
-		Short: "Let users run commands under limits and in less than best effort without being root",
+		Short: "Let users without root run commands under limits and in less than best effort",
 		Long: `Listen on a socket on which members of a group, or all users, request the rights of
 "weir run". Their command runs in a cgroup below their own, under the requested limit,
 and with --class lbe in less than best effort.

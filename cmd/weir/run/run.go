@@ -69,8 +69,8 @@ connections reduce their window, and only the excess is dropped.
 (RFC 8622), which routers with classes serve last. New TCP connections use the
 congestion control scavenger, which yields without help of routers, for downloads too
 (rLEDBAT, RFC 9840), with any control of the server. CS1 (DSCP 8), the mark that
-RFC 8622 replaces, has the same effect. Another class only marks. Weir marks packets
-only on devices that exist when the command starts.
+RFC 8622 replaces, has the same effect. Any other class only sets the DSCP. Weir marks
+packets only on devices that exist when the command starts.
 
 --pid limits a running process and its descendants instead of a command. With --format
 json the counters are printed on standard error, because standard output is the
@@ -78,8 +78,8 @@ command's. The exit status is the command's own. Loopback traffic is not limited
 Limit and class end with this process. Signals are forwarded to the command.
 
 weir run needs root. An administrator can lend --limit, --ingress and --class lbe to
-other users (weir lend). The command runs in a cgroup below its present one, and the
-limits of that cgroup apply too.`,
+other users (weir lend). The command runs in a cgroup below the present one, and the
+limits of the present one apply too.`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
   weir run --class lbe -- rsync -a /data backup:/data

@@ -46,11 +46,11 @@ func (f *testerFlags) addSending(flags *pflag.FlagSet) {
 	flags.StringVar(&f.policy, "policy", "", "treatment of late frames: skip or catch-up (default skip)")
 	flags.IntVar(&f.vlan, "vlan", 0, "802.1Q identifier")
 	flags.IntVar(&f.burst, "burst", 0, "frames sent back to back")
-	flags.IntVar(&f.batch, "batch", 0, "frames handed over together; 1 for latency")
-	flags.IntVar(&f.count, "count", 0, "identical streams")
+	flags.IntVar(&f.batch, "batch", 0, "frames sent together; 1 for latency")
+	flags.IntVar(&f.count, "count", 0, "number of identical streams")
 	f.addID(flags)
 	flags.BoolVar(&f.ipv6, "ipv6", false, "IPv6 instead of IPv4")
-	flags.StringVar(&f.peer, "peer", "", "other end of a veth pair, made to receive while frames are sent to it")
+	flags.StringVar(&f.peer, "peer", "", "other end of a veth pair, which gets an XDP program during the run to receive the frames")
 	flags.IntSliceVar(&f.cpus, "cpus", nil, "CPUs that the generator may use")
 }
 
@@ -59,12 +59,12 @@ func (f *testerFlags) addTo(flags *pflag.FlagSet) {
 }
 
 func (f *testerFlags) addID(flags *pflag.FlagSet) {
-	flags.IntVar(&f.id, "id", 0, "identifier of the first stream, 0-4095: senders that one receiver hears need different ones")
+	flags.IntVar(&f.id, "id", 0, "identifier of the first stream, 0-4095; senders to the same receiver need different ones")
 }
 
 func (f *testerFlags) addReceiving(flags *pflag.FlagSet) {
 	f.addID(flags)
-	flags.IntVar(&f.streams, "streams", 1, "without SPEC: how many streams to expect")
+	flags.IntVar(&f.streams, "streams", 1, "without SPEC: number of expected streams")
 }
 
 // given reports whether any flag describes a stream.

@@ -20,11 +20,11 @@ func newJoinCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "join SENDER.json RECEIVER.json",
 		Short: "Join the accounts of two machines into loss and delay",
-		Long: `Join the accounts of two machines into loss and delay.
+		Long: `Compute loss and delay from the accounts of two machines.
 
-'weir tester send' and 'weir tester receive' print accounts with --format json. Only
-together do they show frames lost behind the last arrival. Without synchronised clocks
-the delays are relative to the smallest one.`,
+'weir tester send' and 'weir tester receive' print accounts with --format json. Frames
+lost after the last received one are visible only in both together. Without synchronised
+clocks the delays are relative to the smallest one.`,
 		Example: `  weir tester join sender.json receiver.json
   weir tester join sender.json receiver.json --spec spec.yaml --out results/path`,
 		Args: cobra.ExactArgs(2),

@@ -42,12 +42,12 @@ func newReplayCommand(a *cli.App) *cobra.Command {
 		Short: "Send the frames of a capture at their times, and count the received frames",
 		Long: `Send the frames of a pcap or pcapng file at their times, and count the received frames.
 
-A frame that could not leave in time leaves late. The result contains the number of
-late frames and their delay. With --to it also contains the received frames, their
-order, and the deviation of their spacing from the capture's.
+The result contains the number of late frames and their delay. With --to it also
+contains the received frames, their order, and the deviation of their spacing from the
+capture's.
 
-The capture must hold whole Ethernet frames; gzip is supported. The exit status is 1 if nothing arrived,
-and 3 if this machine could not count the received frames.`,
+The capture must hold whole Ethernet frames; gzip is supported. The exit status is 1 if
+no frame arrived, and 3 if this machine could not count the received frames.`,
 		Example: `  sudo weir tester replay trace.pcapng --from left:tg0 --to right:tg1
   sudo weir tester replay trace.pcap --from left:tg0 --speed 2 --loops 10
   sudo weir tester replay trace.pcap --from eth2 --speed max --destination-mac 02:00:00:00:00:01 --address 10.0.0.1=198.18.0.1`,
@@ -60,7 +60,7 @@ and 3 if this machine could not count the received frames.`,
 	flags.StringVar(&o.from, "from", "", "device to send from, NAMESPACE:DEVICE or DEVICE")
 	flags.StringVar(&o.to, "to", "", "device at which arrivals are counted, NAMESPACE:DEVICE or DEVICE")
 	flags.StringVar(&o.speed, "speed", "1", `times the capture's speed: 2 takes half of its time; "max" is as fast as possible`)
-	flags.IntVar(&o.loops, "loops", 1, "how often the capture is sent, its mean gap apart")
+	flags.IntVar(&o.loops, "loops", 1, "number of times to send the capture, with its mean gap between")
 	flags.StringVar(&o.sourceMAC, "source-mac", "", "source MAC of every frame (default the capture's)")
 	flags.StringVar(&o.destination, "destination-mac", "", "destination MAC of every frame (default the capture's)")
 	flags.StringSliceVar(&o.addresses, "address", nil, "OLD=NEW: an IP address to replace wherever it is source or destination")

@@ -39,23 +39,23 @@ type rfcFlags struct {
 func (f *rfcFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.from, "from", "", "first port, NAMESPACE:DEVICE or DEVICE")
 	flags.StringVar(&f.to, "to", "", "second port")
-	flags.StringVar(&f.peer, "peer", "", "other end of the first port's veth pair, made to receive while frames are sent to it")
+	flags.StringVar(&f.peer, "peer", "", "other end of the first port's veth pair, which gets an XDP program during the run to receive the frames")
 	flags.StringVar(&f.toPeer, "to-peer", "", "the same for the second port, with --bidirectional")
-	flags.StringVar(&f.forwarder, "forwarder", "", "the device under test is this kernel, which forwards from one device of a namespace to another (NAMESPACE:IN,OUT): do it in a real-time thread on the last CPU that is not in --cpus")
+	flags.StringVar(&f.forwarder, "forwarder", "", "NAMESPACE:IN,OUT: the device under test is this kernel, which forwards between two devices of a namespace; a real-time thread on the last CPU outside --cpus does that")
 	flags.IntSliceVar(&f.cpus, "cpus", nil, "CPUs that the generator may use; the device under test needs another one")
 	flags.StringSliceVar(&f.tests, "tests", []string{"throughput", "latency", "frame-loss", "back-to-back"}, "tests to run: throughput, latency, frame-loss, back-to-back, recovery, reset")
 	flags.StringSliceVar(&f.sizes, "sizes", nil, "frame sizes with FCS (default 64,128,256,512,1024,1280,1518; IPv6 from 84)")
 	flags.BoolVar(&f.bidirectional, "bidirectional", false, "send in both directions at once")
 	flags.BoolVar(&f.ipv6, "ipv6", false, "IPv6 instead of IPv4")
-	flags.BoolVar(&f.quick, "quick", false, "a first look: short trials and waits; the report says so")
+	flags.BoolVar(&f.quick, "quick", false, "short trials and waits, for a first look; the report is marked")
 	flags.StringVar(&f.speed, "speed", "", "speed of the line (default: the highest rate that the tester offers is 100 %)")
 	flags.StringVar(&f.rateLimit, "rate", "", "highest rate to offer, such as 500kpps")
 	flags.StringVar(&f.source, "source", "", "address of the first port (default its own, or 198.18.0.1)")
 	flags.StringVar(&f.destination, "destination", "", "address of the second port (default its own, or 198.19.0.1)")
 	flags.StringVar(&f.repetitions, "repetitions", "", "repetitions of latency runs and burst searches")
-	flags.StringVar(&f.resolution, "resolution", "", "where the search for the throughput ends, such as 1%")
-	flags.StringVar(&f.searchTime, "search-time", "", "length of the trials of the search")
-	flags.StringVar(&f.finalTime, "final-time", "", "length of the trials that decide")
+	flags.StringVar(&f.resolution, "resolution", "", "resolution of the throughput search, such as 1%")
+	flags.StringVar(&f.searchTime, "search-time", "", "duration of the trials of the search")
+	flags.StringVar(&f.finalTime, "final-time", "", "duration of the final trials")
 	flags.StringArrayVar(&f.reset, "reset-command", nil, "NAME=COMMAND that resets the device under test, as in software='ip link set r0 down' (repeatable)")
 	flags.StringVar(&f.out, "out", "", "folder for an evidence bundle: tables, CSV, figures, report.html")
 	flags.BoolVar(&f.iKnow, "i-know", false, "use a device even if a default route leaves through it")
@@ -69,13 +69,13 @@ func newRFC2544Command(a *cli.App) *cobra.Command {
 		Short: "Benchmark a device between two ports by RFC 2544 and RFC 9004",
 		Long: `Benchmark a device between two ports by RFC 2544 and RFC 9004.
 
-Throughput, latency, frame loss rate, back-to-back frames, system recovery and
-reset, for each frame size, with the report of RFC 2544 section 26. A trial is not
-valid if the offered load fell short, the generator was late or the analyzer missed
-frames. It is repeated, and never enters a result.
+It measures throughput, latency, frame loss rate, back-to-back frames, system recovery
+and reset, for each frame size, and reports them as in RFC 2544 section 26. A trial is
+invalid if the offered load fell short, the generator was late or the analyzer missed
+frames. Invalid trials are repeated and never enter a result.
 
-From SPEC, the first stream's ports and header are used. The device under test
-overloads: run this in a laboratory only (RFC 6815).
+With SPEC, the ports and the header come from its first stream. The tests overload the
+device under test: run them in a laboratory only (RFC 6815).
 
 The exit status is 3 if the testbed could not support any of the tests.`,
 		Example: `  sudo weir tester rfc2544 --from left:tg0 --to right:tg1 --quick --realtime --sizes 64,512,1518

@@ -21,7 +21,7 @@ func newRunCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run [SPEC]",
 		Short: "Send and receive in one process, and judge the path between",
-		Long: `Send and receive in one process, and judge the path between.
+		Long: `Send and receive in one process, and test the path between.
 
 The two ports are devices of this machine, often in two network namespaces. The
 specification is a YAML file (docs/formats/tester.md); without one, flags
@@ -61,9 +61,9 @@ func newSendCommand(a *cli.App) *cobra.Command {
 		Short: "Send the streams of a specification; another process receives them",
 		Long: `Send the streams of a specification; another process receives them.
 
-Start 'weir tester receive' first. The account that this command prints with
---format json and the receiver's give loss and relative delay together:
-'weir tester join SENDER.json RECEIVER.json'.
+Start 'weir tester receive' first. With --format json sender and receiver each print an
+account, the counts of their frames. 'weir tester join SENDER.json RECEIVER.json'
+computes loss and relative delay from both.
 
 The generator stops by its time and frame limits even if this process is killed.`,
 		Example: `  sudo weir tester send spec.yaml --format json > sender.json
@@ -96,13 +96,12 @@ func newReceiveCommand(a *cli.App) *cobra.Command {
 		Example: `  sudo weir tester receive spec.yaml --listen 15s --format json > receiver.json
   sudo weir tester receive --to right:tg1 --streams 4
   sudo weir tester receive spec.yaml --clock synchronised`,
-		Long: `Judge the frames that another process sends, until interrupted. It reports when it is
+		Long: `Check the frames of another process until interrupted. The command reports when it is
 ready.
 
-It takes the device's XDP place while it runs and drops the test frames after
-counting them; all other traffic passes. With synchronised clocks on both machines
-and --clock synchronised, delays are one-way; otherwise they are relative to the
-smallest one.`,
+It attaches an XDP program to the device. The program counts and drops the test frames;
+all other traffic passes. With synchronised clocks on both machines and --clock
+synchronised, delays are one-way; otherwise they are relative to the smallest one.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			s, err := f.specification(args, side{receives: true})

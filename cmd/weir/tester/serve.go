@@ -41,9 +41,9 @@ func newServeCommand(a *cli.App) *cobra.Command {
 		Long: `Let NETCONF clients drive the tester over SSH, through the IETF model of network
 testers (draft-ietf-bmwg-network-tester-cfg).
 
-Each port has a generator and an analyzer. Traffic starts when a commit is
-answered and ends with a change, with its number of frames, after
---max-duration, or with this process.
+Each port has a generator and an analyzer. Traffic starts after the reply to a commit.
+It ends at the next change, after total-frames, after --max-duration, or with this
+process.
 
 The file of users is YAML with mode 0600. Under users, each name has a group
 (admin, operator or viewer) and keys, or a password as a bcrypt hash. A host key

@@ -19,8 +19,8 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "tester",
-		Short: "Send frames, judge every received frame, benchmark devices",
-		Long: `Send frames, judge every received frame, benchmark devices.
+		Short: "Send frames, check every received frame, benchmark devices by RFC 2544",
+		Long: `Send frames, check every received frame, benchmark devices by RFC 2544.
 
 Every stamped frame carries a sequence number and a time. The receiver counts the
 lost, duplicated, reordered and damaged frames of each stream exactly, and measures
@@ -54,7 +54,7 @@ func (o *testerOptions) addFlags(flags *pflag.FlagSet) {
 type realtime struct{ wanted bool }
 
 func (r *realtime) addFlag(flags *pflag.FlagSet) {
-	flags.BoolVar(&r.wanted, "realtime", false, "run before all other processes, so that paced frames leave in time on a busy machine")
+	flags.BoolVar(&r.wanted, "realtime", false, "run with real-time priority, so that paced frames leave in time on a busy machine")
 }
 
 // apply makes the process a real-time one, where that is wanted.

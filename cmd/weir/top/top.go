@@ -31,8 +31,9 @@ func Command(a *cli.App) *cobra.Command {
 		Use:   "top",
 		Short: "Watch a policy at work",
 		Long: `Watch a policy at work: the effect of each module on each scope, per second. For limits
-these are the rate, its share of the limit, the virtual queue, and marked, reduced and
-dropped packets. The busiest scope comes first. s sorts by another column, / filters,
+these are the rate, its share of the limit, the virtual queue (the queue of a link with
+the rate of the limit), and marked, reduced and dropped packets. The busiest scope comes
+first. s sorts by another column, / filters,
 arrows scroll, ? explains keys and columns, q quits.
 
 If standard output is no terminal, or with --format json, it prints the changes of one
