@@ -20,7 +20,7 @@ type Procedure struct {
 	Family     int           // 4 or 6
 	FrameSize  int           // bytes, FCS included
 	Tests      []string      // of ProcedureTests
-	Trial      time.Duration // sending time of the trials that decide
+	Trial      time.Duration // duration of the final trials
 	Search     time.Duration // sending time of the search's trials
 	Resolution float64       // share of the rate at which the search ends
 	Acceptable float64       // maximum share of lost frames in a trial that passes
@@ -45,7 +45,7 @@ type procedureFile struct {
 	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; 4 if left out."`
 	FrameSize       *int            `yaml:"frame_size" doc:"Octets of the Ethernet frame, FCS included; 128 if left out."`
 	Tests           []string        `yaml:"tests" doc:"throughput, latency, frame-loss, back-to-back; throughput alone if left out, and always first."`
-	Trial           *units.Duration `yaml:"trial" doc:"Length of the trials that decide; 2s if left out (RFC 2544 section 24: 60s)."`
+	Trial           *units.Duration `yaml:"trial" doc:"Duration of the final trials; 2s if left out (RFC 2544 section 24: 60s)."`
 	Search          *units.Duration `yaml:"search" doc:"Length of the trials of the search; that of trial if left out."`
 	Resolution      *share          `yaml:"resolution" doc:"Part of the rate at which the search for the throughput ends; 1% if left out."`
 	AcceptableLoss  *share          `yaml:"acceptable_loss" doc:"Part of the frames that a trial may lose and still pass; 0 if left out, as in RFC 2544."`

@@ -30,7 +30,7 @@ type portFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Device          string        `yaml:"device,required" doc:"Name of the network device."`
 	Namespace       string        `yaml:"namespace" doc:"Network namespace of the device; the command's own if left out."`
-	Peer            string        `yaml:"peer" doc:"Other end of a veth pair, NAMESPACE:DEVICE or DEVICE: made to receive while frames are sent to it, if it is not a port of the test itself."`
+	Peer            string        `yaml:"peer" doc:"Other end of a veth pair, NAMESPACE:DEVICE or DEVICE, if it is not a port of the test itself. It gets an XDP program during the run to receive the frames."`
 	CPUs            []int         `yaml:"cpus" doc:"CPUs that the generator of this port may use; all if left out."`
 	Speed           units.BitRate `yaml:"speed" doc:"Speed of the line, for rates in % and gaps in octets."`
 }
