@@ -49,10 +49,10 @@ it carries less than the promise, the result is unknown.
 
 Then prove tries to bypass each scope: by sockets that were open before, tunnels,
 loopback, super-packets, other network namespaces. It also tests the sections of the
-policy: the fast path must forward as the kernel would, borders must mark and translate
-DSCPs, and the queues of a link must not lose or reorder packets of other classes while
-less than best effort fills the link. That last test takes two seconds per link, and no
-switch or neighbour forwards its packets.
+policy. The fast path must forward as the kernel would. Borders must mark and translate
+DSCPs. The queues of a link must not lose or reorder packets of other classes while less
+than best effort fills the link: that test takes two seconds per link, and no switch or
+neighbour forwards its packets.
 
 The peer is a process in its own network namespace, reached over a veth pair with
 addresses of the benchmark ranges (198.18.0.0/15, 2001:2::/48), or with --peer a remote
