@@ -194,7 +194,7 @@ func (p *plane) OpenRates(have module.State) (module.Rates, error) {
 	if err == nil && len(shaped) > 0 {
 		var configs *ebpf.Map
 		if configs, err = p.shape.Configurations(); err == nil {
-			r.shaped, err = lease.NewSetter(p.shapeLeases(), configs)
+			r.shaped, err = lease.NewSetter(p.shapeLeases(), configs, nil)
 		}
 	}
 	if err != nil {
@@ -208,9 +208,14 @@ func (r *rates) openPolicer() (err error) {
 		return err
 	}
 	configs, err := r.policer.Configurations()
-	if err == nil {
-		r.policed, err = lease.NewSetter(r.plane.policeLeases(), configs)
+	if err != nil {
+		return err
 	}
+	queues, err := r.policer.Queues()
+	if err != nil {
+		return errors.Join(err, configs.Close())
+	}
+	r.policed, err = lease.NewSetter(r.plane.policeLeases(), configs, queues)
 	return err
 }
 

@@ -146,22 +146,25 @@ func Remove(dir string) error {
 type Setter struct {
 	program     *ebpf.Program
 	configs     *ebpf.Map
+	queues      *ebpf.Map // nil without virtual queues
 	table       Table
 	generations map[uint32]uint64
 }
 
-// NewSetter loads the program for the table in a folder and a map of configurations. The setter
-// closes configs.
-func NewSetter(dir string, configs *ebpf.Map) (s *Setter, err error) {
-	s = &Setter{configs: configs}
+// NewSetter loads the program for the table in a folder and a map of configurations. queues are the
+// virtual queues by the same keys: each value begins with the end of its queue, an int64 in ns of
+// CLOCK_MONOTONIC, and each configuration with the time per byte, a uint64. A higher rate shortens
+// them. A data plane without virtual queues has nil. The setter closes both maps.
+func NewSetter(dir string, configs, queues *ebpf.Map) (s *Setter, err error) {
+	s = &Setter{configs: configs, queues: queues}
 	if s.table, err = Open(dir); err != nil {
-		return nil, errors.Join(err, configs.Close())
+		return nil, errors.Join(err, s.closeMaps())
 	}
 	if s.generations, err = s.table.keys(); err == nil {
 		err = s.load()
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.table.Close(), configs.Close())
+		return nil, errors.Join(err, s.table.Close(), s.closeMaps())
 	}
 	return s, nil
 }
@@ -171,22 +174,34 @@ func (s *Setter) load() error {
 	if err != nil {
 		return fmt.Errorf("read lease program: %w", err)
 	}
-	info, err := s.configs.Info()
-	if err != nil {
-		return fmt.Errorf("query configurations: %w", err)
+	replacements := map[string]*ebpf.Map{leaseMapConfigs: s.configs, leaseMapLeases: s.table.leases}
+	if s.queues != nil {
+		replacements[leaseMapQueues] = s.queues
+		if err := spec.Variables[leaseVarLeaseScales].Set(uint32(1)); err != nil {
+			return fmt.Errorf("set lease program: %w", err)
+		}
 	}
-	if info.ValueSize > uint32(leaseLeaseFormatLEASE_CONFIG) {
-		return fmt.Errorf("a configuration has %d bytes, more than %d", info.ValueSize, leaseLeaseFormatLEASE_CONFIG)
+	for name, m := range replacements {
+		if name == leaseMapLeases {
+			continue
+		}
+		info, err := m.Info()
+		if err != nil {
+			return fmt.Errorf("query %s of limits: %w", name, err)
+		}
+		if info.ValueSize > uint32(leaseLeaseFormatLEASE_CONFIG) {
+			return fmt.Errorf("one of the %s has %d bytes, more than %d", name, info.ValueSize, leaseLeaseFormatLEASE_CONFIG)
+		}
+		c := spec.Maps[name]
+		c.Type, c.KeySize, c.ValueSize, c.MaxEntries, c.Flags = info.Type, info.KeySize, info.ValueSize, info.MaxEntries, info.Flags
 	}
-	c := spec.Maps["configs"]
-	c.Type, c.KeySize, c.ValueSize, c.MaxEntries, c.Flags = info.Type, info.KeySize, info.ValueSize, info.MaxEntries, info.Flags
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return Needs.Fault("lift memory lock limit", err)
 	}
 	var loaded struct {
 		Set *ebpf.Program `ebpf:"lease_set"`
 	}
-	options := &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{"configs": s.configs, "leases": s.table.leases}}
+	options := &ebpf.CollectionOptions{MapReplacements: replacements}
 	if err := spec.LoadAndAssign(&loaded, options); err != nil {
 		return Needs.Fault("load lease program", err)
 	}
@@ -225,5 +240,12 @@ func (s *Setter) Set(key uint32, granted, floor []byte, lease time.Duration) err
 
 // Close closes the setter. Leases that it has set end in time.
 func (s *Setter) Close() error {
-	return errors.Join(s.program.Close(), s.table.Close(), s.configs.Close())
+	return errors.Join(s.program.Close(), s.table.Close(), s.closeMaps())
+}
+
+func (s *Setter) closeMaps() error {
+	if s.queues == nil {
+		return s.configs.Close()
+	}
+	return errors.Join(s.configs.Close(), s.queues.Close())
 }

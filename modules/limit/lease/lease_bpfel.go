@@ -46,9 +46,11 @@ type leaseLeaseRequest struct {
 const (
 	leaseMapConfigs       = "configs"
 	leaseMapLeases        = "leases"
+	leaseMapQueues        = "queues"
 	leaseProgLeaseSet     = "lease_set"
 	leaseVarLeaseFormats  = "lease_formats"
 	leaseVarLeaseRequests = "lease_requests"
+	leaseVarLeaseScales   = "lease_scales"
 )
 
 // loadLease returns the embedded CollectionSpec for lease.
@@ -102,6 +104,7 @@ type leaseProgramSpecs struct {
 type leaseMapSpecs struct {
 	Configs *ebpf.MapSpec `ebpf:"configs"`
 	Leases  *ebpf.MapSpec `ebpf:"leases"`
+	Queues  *ebpf.MapSpec `ebpf:"queues"`
 }
 
 // leaseVariableSpecs contains global variables before they are loaded into the kernel.
@@ -110,6 +113,7 @@ type leaseMapSpecs struct {
 type leaseVariableSpecs struct {
 	LeaseFormats  *ebpf.VariableSpec `ebpf:"lease_formats"`
 	LeaseRequests *ebpf.VariableSpec `ebpf:"lease_requests"`
+	LeaseScales   *ebpf.VariableSpec `ebpf:"lease_scales"`
 }
 
 // leaseObjects contains all objects after they have been loaded into the kernel.
@@ -134,12 +138,14 @@ func (o *leaseObjects) Close() error {
 type leaseMaps struct {
 	Configs *ebpf.Map `ebpf:"configs"`
 	Leases  *ebpf.Map `ebpf:"leases"`
+	Queues  *ebpf.Map `ebpf:"queues"`
 }
 
 func (m *leaseMaps) Close() error {
 	return _LeaseClose(
 		m.Configs,
 		m.Leases,
+		m.Queues,
 	)
 }
 
@@ -149,6 +155,7 @@ func (m *leaseMaps) Close() error {
 type leaseVariables struct {
 	LeaseFormats  *ebpf.Variable `ebpf:"lease_formats"`
 	LeaseRequests *ebpf.Variable `ebpf:"lease_requests"`
+	LeaseScales   *ebpf.Variable `ebpf:"lease_scales"`
 }
 
 // leasePrograms contains all programs after they have been loaded into the kernel.

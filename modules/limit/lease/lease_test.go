@@ -3,6 +3,7 @@
 package lease
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
@@ -79,7 +81,7 @@ func setter(t *testing.T, dir string, m *ebpf.Map) *Setter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSetter(dir, own)
+	s, err := NewSetter(dir, own, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,5 +134,79 @@ func TestRemovedLimitsGetNoRate(t *testing.T) {
 	})
 	if got := value(t, m); got != 9 {
 		t.Errorf("the removed lease has changed the configuration to %d", got)
+	}
+}
+
+// A virtual queue is as long in bytes after its rate has risen, and as long in time after it has
+// fallen.
+func TestAHigherRateShortensTheQueue(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "jit", probe.JIT())
+	dir := filepath.Join(testutil.BPFFS(t), "lease")
+	m := configs(t, ebpf.Array, 0)
+	queues, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 64, MaxEntries: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = queues.Close() }()
+	if err := Arrange(dir, map[uint32]bool{7: true}); err != nil {
+		t.Fatal(err)
+	}
+	ownConfigs, err := m.Clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownQueues, err := queues.Clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewSetter(dir, ownConfigs, ownQueues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	cost := func(perByte uint64) []byte {
+		return append(binary.NativeEndian.AppendUint64(nil, perByte), make([]byte, 88)...)
+	}
+	now := func() int64 {
+		var at unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {
+			t.Fatal(err)
+		}
+		return at.Nano()
+	}
+	const hour = int64(time.Hour)
+	for _, c := range []struct {
+		name          string
+		before, after uint64 // cost of a byte
+		queue, want   int64
+	}{
+		{"raise", 20 << 24, 1 << 24, hour, hour / 20},
+		{"cut", 1 << 24, 20 << 24, hour, hour},
+		{"same", 5 << 24, 5 << 24, hour, hour},
+		{"idle", 20 << 24, 1 << 24, -hour, -hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := s.Set(7, cost(c.before), cost(c.before), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			end := now() + c.queue
+			if err := queues.Put(uint32(7), append(binary.NativeEndian.AppendUint64(nil, uint64(end)), make([]byte, 56)...)); err != nil {
+				t.Fatal(err)
+			}
+			before := now()
+			if err := s.Set(7, cost(c.after), cost(c.before), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			got, err := queues.LookupBytes(uint32(7))
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := int64(binary.NativeEndian.Uint64(got)) - before
+			const slack = hour / 1000 // the ratio has 16 bits, and time passes
+			if left < c.want-slack || left > c.want+slack {
+				t.Errorf("a queue of %v has become %v, want %v", time.Duration(c.queue), time.Duration(left), time.Duration(c.want))
+			}
+		})
 	}
 }

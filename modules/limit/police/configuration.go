@@ -25,6 +25,16 @@ func (p *DataPlane) Configurations() (*ebpf.Map, error) {
 	return m, nil
 }
 
+// Queues returns the map with the virtual queue of each limit, by the keys of Configurations. The
+// caller closes it.
+func (p *DataPlane) Queues() (*ebpf.Map, error) {
+	m, err := p.objects.LimitStates.Clone()
+	if err != nil {
+		return nil, fmt.Errorf("open virtual queues of limits: %w", err)
+	}
+	return m, nil
+}
+
 // Configuration returns a limit as a value of the map of Configurations.
 func Configuration(l Limit, d Direction) []byte {
 	text, err := binary.Append(nil, binary.NativeEndian, l.config(d))

@@ -159,7 +159,7 @@ func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 		}
 	}
 	index, config := uint32(2*scope)+uint32(direction), l.config(direction)
-	if err := p.prepare(index, config.Rate); err != nil {
+	if err := errors.Join(p.prepare(index, config.Rate), p.shorten(index, config.Cost)); err != nil {
 		return fmt.Errorf("prepare scope %d: %w", scope, err)
 	}
 	if err := p.objects.LimitConfigs.Put(index, &config); err != nil {

@@ -38,15 +38,40 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	if config.Weight > 0 && share.Allowed > 0 {
 		allowed = min(allowed, share.Allowed)
 	}
-	var now unix.Timespec
-	// bpf_ktime_get_ns uses the same clock.
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return State{}, fmt.Errorf("read monotonic clock: %w", err)
+	now, err := monotonicNow()
+	if err != nil {
+		return State{}, err
 	}
 	return State{
 		FairRate: units.BitRate(state.FairRate * 8),
 		Allowed:  units.BitRate(allowed * 8),
 		Unit:     units.BitRate(share.Unit * 8 >> limitLimitFormatLIMIT_UNIT_SHIFT),
-		Queue:    time.Duration(max(0, state.FinishNs-now.Nano())),
+		Queue:    time.Duration(max(0, state.FinishNs-now)),
 	}, nil
+}
+
+// monotonicNow returns the time of bpf_ktime_get_ns in ns.
+func monotonicNow() (int64, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, fmt.Errorf("read monotonic clock: %w", err)
+	}
+	return now.Nano(), nil
+}
+
+// shorten scales the virtual queue of a limit to a higher rate, as lease.bpf.c does for granted
+// rates: the queue is a time at the former rate, and would close the scope for that time. Charges
+// of packets within the microseconds between reading and writing are lost.
+func (p *DataPlane) shorten(index uint32, cost uint64) error {
+	var before limitLimitConfig
+	var state limitLimitState
+	if err := errors.Join(p.objects.LimitConfigs.Lookup(index, &before), p.objects.LimitStates.Lookup(index, &state)); err != nil {
+		return err
+	}
+	now, err := monotonicNow()
+	if queue := state.FinishNs - now; err == nil && cost < before.Cost && queue > 0 {
+		state.FinishNs = now + int64(float64(queue)*float64(cost)/float64(before.Cost))
+		return p.objects.LimitStates.Put(index, &state)
+	}
+	return err
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"weir/internal/units"
 )
 
 // After its first packet a scope reports the charged queue, and pacing starts at the whole rate.
@@ -95,5 +97,29 @@ func TestIdleTimeAfterAFloodRestoresTheFairRate(t *testing.T) {
 	got, err := p.State(0, Egress)
 	if err != nil || float64(got.FairRate) < 0.99*rate {
 		t.Errorf("a second later the fair rate is %s (%v), want that of the limit", got.FairRate, err)
+	}
+}
+
+// After a raise the virtual queue is as long as if its bytes had been sent at the higher rate; a
+// lower rate leaves the queue as it is.
+func TestARaiseShortensTheVirtualQueue(t *testing.T) {
+	p := plane(t, 1)
+	for i, c := range []struct {
+		rate units.BitRate
+		want time.Duration
+	}{{1e6, time.Hour}, {20e6, time.Hour / 20}, {1e6, time.Hour / 20}} {
+		if err := p.Set(0, Egress, Limit{Rate: c.rate}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 { // packets have filled the queue
+			state := limitLimitState{FinishNs: monotonic(t) + int64(time.Hour), FairRate: 1}
+			if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state, err := p.State(0, Egress)
+		if err != nil || state.Queue < c.want-10*time.Second || state.Queue > c.want {
+			t.Errorf("at %v the queue is %v, want %v: %v", c.rate, state.Queue, c.want, err)
+		}
 	}
 }
