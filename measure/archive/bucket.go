@@ -17,6 +17,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"weir/internal/fault"
 )
@@ -56,6 +57,9 @@ func newBucket(u *url.URL) (*bucket, error) {
 	}
 	if u.Host == "" || u.User != nil {
 		return nil, fault.New(fault.Usage, urlAdvice+"; keys belong into the environment", "archive %q names no bucket, or a user", u.Redacted())
+	}
+	if err := s3utils.CheckValidBucketName(u.Host); err != nil {
+		return nil, fault.New(fault.Usage, urlAdvice, "archive %q: %w", u.Redacted(), err)
 	}
 	chain := credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}})
 	transport, err := minio.DefaultTransport(at.Scheme == "https")

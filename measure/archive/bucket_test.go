@@ -278,19 +278,19 @@ func TestAddressesOfArchives(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	for address, want := range map[string]string{
-		"/srv/archive":               "file:///srv/archive/k",
-		"file:///srv/archive/":       "file:///srv/archive/k",
-		"s3://bucket":                "s3://bucket/k",
-		"s3://bucket/a/b/":           "s3://bucket/a/b/k",
-		"gs://bucket/a":              "gs://bucket/a/k",
-		"s3://b?endpoint=http://h:1": "s3://b/k",
+		"/srv/archive":                 "file:///srv/archive/k",
+		"file:///srv/archive/":         "file:///srv/archive/k",
+		"s3://bucket":                  "s3://bucket/k",
+		"s3://bucket/a/b/":             "s3://bucket/a/b/k",
+		"gs://bucket/a":                "gs://bucket/a/k",
+		"s3://abc?endpoint=http://h:1": "s3://abc/k",
 	} {
 		d, err := Open(address)
 		if err != nil || d.URL("k") != want {
 			t.Errorf("%s: %v, %v", address, d, err)
 		}
 	}
-	for _, address := range []string{"", "http://host/bucket", "file://host/a", "s3://", "s3://b?endpont=http://h", "s3://b?endpoint=h:1", "s3://b?endpoint=http://h/path", "s3://key:secret@b", "s3://%zz"} {
+	for _, address := range []string{"", "http://host/bucket", "file://host/a", "s3://", "s3://b", "s3://abc?endpont=http://h", "s3://abc?endpoint=h:1", "s3://abc?endpoint=http://h/path", "s3://key:secret@abc", "s3://%zz"} {
 		if d, err := Open(address); err == nil || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
 			t.Errorf("%q: %v, %v", address, d, err)
 		} else if strings.Contains(err.Error(), "key:secret") {

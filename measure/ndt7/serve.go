@@ -230,14 +230,9 @@ func (r *run) take(m websocket.Message) error {
 		if err := json.Unmarshal(m.Payload, &c); err != nil {
 			return websocket.Violation(websocket.Invalid, "a text message is no measurement in JSON")
 		}
-		// Only these fields have a bounded size; a client may not send ConnectionInfo.
+		// These members have a bounded size. A client may not send ConnectionInfo, and Origin and
+		// Test are no members of the archive's schema.
 		kept := record.Measurement{AppInfo: c.AppInfo, BBRInfo: c.BBRInfo, TCPInfo: c.TCPInfo}
-		if c.Origin == "client" || c.Origin == "server" {
-			kept.Origin = c.Origin
-		}
-		if c.Test == record.Download || c.Test == record.Upload {
-			kept.Test = c.Test
-		}
 		r.mu.Lock()
 		r.client = append(r.client, kept)
 		r.mu.Unlock()

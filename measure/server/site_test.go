@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/measure/archive"
 	"weir/measure/client"
 	"weir/measure/record"
 )
@@ -66,6 +67,9 @@ func (m *memory) ndt7(t *testing.T) (all []record.NDT7) {
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&r); err != nil {
 			t.Fatal(err)
+		}
+		if err := archive.Fit("ndt7", []byte(text)); err != nil {
+			t.Errorf("M-Lab's archive would reject the record: %v", err)
 		}
 		all = append(all, r)
 	}

@@ -23,7 +23,7 @@ var cleaners = map[string]bool{
 	"tester run": true, "tester send": true, "tester receive": true, "tester replay": true, "tester rfc2544": true,
 	"cc install": true, "cc remove": true, "class trace": true, "class drop-in": true, "ioam path": true, "ioam watch": true,
 	"offload dump": true, "offload verify": true, "offload rules": true, "doctor": true, "tester serve": true,
-	"measure serve": true, "measure run": true, "fleet serve": true, "fleet enroll": true, "fleet apply": true, "fleet remove": true,
+	"measure serve": true, "measure run": true, "measure archive": true, "fleet serve": true, "fleet enroll": true, "fleet apply": true, "fleet remove": true,
 }
 
 // interruptible makes the command and those below it end soon after their context, unless they are

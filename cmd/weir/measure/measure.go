@@ -19,9 +19,10 @@ func Command(a *cli.App) *cobra.Command {
 path to such a server, Weir's or another one.`,
 		Example: `  weir measure serve --listen :8080 --tls-listen :8443 --self-signed --spool ./spool   a site for a lab
   weir measure serve --cert cert.pem --key key.pem       a public site
+  weir measure archive --archive s3://mlab/site1 --now   records into an archive
   weir measure run ndt.example.org                       download and upload
   weir measure run ndt.example.org --both --repeat 5     IPv4 against IPv6`,
 	}
-	command.AddCommand(newServeCommand(a), newRunCommand(a))
+	command.AddCommand(newServeCommand(a), newRunCommand(a), newArchiveCommand(a))
 	return command
 }

@@ -26,8 +26,13 @@ type serveOptions struct {
 	selfSigned, check      bool
 	spool                  string
 	maxTests               int
-	secureSet              bool // --tls-listen is on the command line
+	secureSet              bool   // --tls-listen is on the command line
+	clientAddress          string // a key of addressOptions
+	archive                archiveOptions
 }
+
+// addressOptions maps the values of --client-address. The prefix lengths are Measurement Lab's.
+var addressOptions = map[string]spool.Privacy{"full": {}, "prefix": {Prefix4: 24, Prefix6: 64}, "none": {NoAddress: true}}
 
 // congestionControl is that of Measurement Lab's servers.
 const congestionControl = "bbr"
@@ -46,7 +51,9 @@ Each test leaves two records in the spool, in Measurement Lab's folders and file
 and quality1 with TCP_INFO each 10 ms. They are durable before the client receives its
 Close. The site refuses tests above --max-tests, tests above the fair share of a client
 block (/32 or /64), and all tests while the disk of the spool is full: status 429 with
-Retry-After and the reason.
+Retry-After and the reason. --client-address changes clients' addresses before a record
+reaches the disk: prefix keeps /24 and /64. With --archive, records move into bundles and
+Parquet files of an archive (weir measure archive).
 
 SIGTERM drains the site: /health is 503, new tests are refused, and running ones end.`,
 		Example: `  weir measure serve --check                             check this host
@@ -69,6 +76,8 @@ SIGTERM drains the site: /health is 503, new tests are refused, and running ones
 	flags.StringVar(&o.key, "key", "", "key of the certificate in PEM")
 	flags.BoolVar(&o.selfSigned, "self-signed", false, "make a certificate for a lab; clients need --insecure")
 	flags.StringVar(&o.spool, "spool", "/var/spool/weir", "folder of the records")
+	flags.StringVar(&o.clientAddress, "client-address", "full", "clients' addresses in records: full, prefix or none")
+	o.archive.flags(flags)
 	flags.IntVar(&o.maxTests, "max-tests", server.DefaultMaxTests(), "tests at the same time; the default is 25 for each CPU, not a measured capacity")
 	flags.BoolVar(&o.check, "check", false, "check congestion controls, certificate, ports and disk, and serve nothing")
 	return command
@@ -83,6 +92,8 @@ func (o *serveOptions) verify() error {
 		return fault.New(fault.Usage, "give one of them", "--self-signed and --cert are two certificates")
 	case o.maxTests < 1 || o.maxTests > 1_000_000:
 		return fault.New(fault.Usage, "write --max-tests 50", "--max-tests %d is outside 1 to 1000000", o.maxTests)
+	case !known(o.clientAddress):
+		return fault.New(fault.Usage, "write full, prefix or none", "--client-address %q is unknown", o.clientAddress)
 	case o.metrics != "" && !loopback(o.metrics):
 		return fault.New(fault.Usage, "write --metrics 127.0.0.1:9990, and use a reverse proxy with TLS and authentication for other hosts",
 			"--metrics %s is no loopback address and port", o.metrics)
@@ -93,6 +104,11 @@ func (o *serveOptions) verify() error {
 		}
 	}
 	return nil
+}
+
+func known(clientAddress string) bool {
+	_, is := addressOptions[clientAddress]
+	return is
 }
 
 func loopback(address string) bool {
@@ -141,11 +157,18 @@ func (o *serveOptions) run(ctx context.Context, a *cli.App) (err error) {
 	if err != nil {
 		return err
 	}
-	records, err := spool.Open(o.spool, spool.Options{})
+	records, err := spool.Open(o.spool, spool.Options{Privacy: addressOptions[o.clientAddress]})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
+	if o.archive.address != "" {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if err := o.archive.follow(ctx, records.Dir(), log); err != nil {
+			return err
+		}
+	}
 	build := version.Read()
 	config := server.Config{
 		Clear: o.clear, Secure: o.secure, Metrics: o.metrics, Certificate: certificate, MaxTests: o.maxTests, Store: records, Log: log,
