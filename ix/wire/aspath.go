@@ -33,8 +33,9 @@ func (p ASPath) segment() (kind uint8, ases []byte, rest ASPath, ok bool) {
 	return p[0], p[2:end], p[end:], true
 }
 
-// check returns the offset of the first fault and its description, "" without one.
-func (p ASPath) check() (int, string) {
+// checkASPath returns the offset of the first fault of a path with AS numbers of size bytes, and
+// its description, "" without one.
+func checkASPath(p []byte, size int) (int, string) {
 	for offset := 0; offset < len(p); {
 		if len(p)-offset < 2 {
 			return offset, "1 byte is too short for a segment"
@@ -46,10 +47,10 @@ func (p ASPath) check() (int, string) {
 		if count == 0 {
 			return offset, "a segment is empty"
 		}
-		if 4*count > len(p)-offset-2 {
+		if size*count > len(p)-offset-2 {
 			return offset, fmt.Sprintf("a segment of %d AS numbers exceeds the remaining %d bytes", count, len(p)-offset-2)
 		}
-		offset += 2 + 4*count
+		offset += 2 + size*count
 	}
 	return 0, ""
 }

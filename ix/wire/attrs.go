@@ -191,7 +191,7 @@ func (v *View) take(attr Attr) error {
 		v.Origin = value[0]
 	case AttrASPath:
 		v.ASPath = ASPath(value)
-		if at, reason := v.ASPath.check(); reason != "" {
+		if at, reason := checkASPath(value, 4); reason != "" {
 			return &AttrError{attr.Type, attr.Offset + at, reason}
 		}
 	case AttrNextHop:
@@ -212,13 +212,13 @@ func (v *View) take(attr Attr) error {
 		}
 		v.LocalPref, v.HasLocalPref = binary.BigEndian.Uint32(value), true
 	case AttrCommunities:
-		if len(value)%4 != 0 {
-			return attr.fault("the length is no multiple of 4 bytes")
+		if len(value) == 0 || len(value)%4 != 0 {
+			return attr.fault("the length is no multiple of 4 bytes above 0")
 		}
 		v.Communities = Communities(value)
 	case AttrLargeCommunities:
-		if len(value)%12 != 0 {
-			return attr.fault("the length is no multiple of 12 bytes")
+		if len(value) == 0 || len(value)%12 != 0 {
+			return attr.fault("the length is no multiple of 12 bytes above 0")
 		}
 		v.LargeCommunities = LargeCommunities(value)
 	case AttrMPReach:

@@ -96,7 +96,7 @@ func TestASPathCounts(t *testing.T) {
 		{slices.Concat(segment(ASConfedSet, 9, 8), segment(ASSequence, 1, 2)), 2, 0, 0, 2, false, true, "[9,8] 1 2"},
 	} {
 		p := ASPath(c.path)
-		if at, reason := p.check(); reason != "" {
+		if at, reason := checkASPath(p, 4); reason != "" {
 			t.Errorf("%v: %s at %d", p, reason, at)
 		}
 		if p.Len() != c.length || p.First() != c.first || p.Second() != c.second || p.Origin() != c.origin || p.HasLoop() != c.loop || p.HasSet() != c.set || p.String() != c.text {

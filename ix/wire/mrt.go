@@ -24,6 +24,11 @@ const (
 	ribIPv6AddPath  = 10
 	lastRIBSubtype  = 12
 	mrtHeaderLength = 12
+
+	bgpState            = 0 // STATE_CHANGE
+	bgpStateAS4         = 5
+	lastMessageSubtype  = 11
+	firstAddPathSubtype = 8
 )
 
 // maxRecord limits the memory of a record. A prefix with 65,535 paths of 500 bytes fits.
@@ -53,13 +58,16 @@ type Options struct {
 	Partial bool
 }
 
-// Reader reads the routes of an MRT file: TABLE_DUMP_V2 (RFC 6396, section 4.3) with and without
-// additional paths (RFC 8050), plain or compressed by gzip, bzip2 or zstd. Other address families
-// are skipped. A Reader is for one goroutine.
+// Reader reads the routes of an MRT file: tables (TABLE_DUMP_V2; RFC 6396, section 4.3) and UPDATEs
+// (BGP4MP and BGP4MP_ET, section 4.4), with and without additional paths (RFC 8050), plain or
+// compressed by gzip, bzip2 or zstd. Other address families and messages are skipped. A Reader is
+// for one goroutine.
 //
 // A fault of the file (truncation, a length that exceeds the record, an unknown record type) ends
-// it. A path with a fault in its attributes is left out and counted ([Reader.Malformed]): the
-// length of the entry still delimits it, and dumps of live routers contain such paths.
+// it. A path with a fault in its attributes is counted ([Reader.Malformed]), since the length of
+// the entry still delimits it and dumps of live routers contain such paths: a table's path is left
+// out, an UPDATE's routes become withdrawals (RFC 7606). An UPDATE without readable routes is left
+// out.
 type Reader struct {
 	source  *bufio.Reader
 	partial bool
@@ -74,6 +82,8 @@ type Reader struct {
 	addPath bool
 	prefix  netip.Prefix
 	scratch []byte
+
+	message messages // routes left in a BGP4MP record
 
 	skipped   int
 	malformed int
@@ -106,7 +116,7 @@ func (r *Reader) Records() int { return r.records }
 // Skipped returns the number of records so far that hold no unicast route.
 func (r *Reader) Skipped() int { return r.skipped }
 
-// Malformed returns the number of paths so far with faulty attributes, and the fault of the first.
+// Malformed returns the number of table paths and UPDATEs so far with faults, and the first fault.
 func (r *Reader) Malformed() (int, error) { return r.malformed, r.first }
 
 // Fault returns the fault that ended a file read with Options.Partial, nil for a sound file.
@@ -143,6 +153,8 @@ func (r *Reader) Next(route *Route) error {
 			} else if ok {
 				return nil
 			}
+		case r.message.next(route):
+			return nil
 		default:
 			if err := r.record(); err != nil {
 				r.fail(err)
@@ -189,7 +201,15 @@ func (r *Reader) record() error {
 	}
 	r.records++
 	r.rest = r.body
-	if kind == mrtTableDumpV2 {
+	switch kind {
+	case mrtBGP4MPET:
+		if _, ok := r.take(4); !ok {
+			return r.errorf(len(r.rest), "BGP4MP_ET: the microseconds are missing")
+		}
+		fallthrough
+	case mrtBGP4MP:
+		return r.readMessage(subtype, binary.BigEndian.Uint32(head[:]))
+	case mrtTableDumpV2:
 		switch subtype {
 		case ribPeers:
 			return r.readPeers()
@@ -260,6 +280,11 @@ func unusable(kind, subtype uint16) string {
 			return fmt.Sprintf("TABLE_DUMP_V2 subtype %d is unknown", subtype)
 		}
 		return ""
+	case mrtBGP4MP, mrtBGP4MPET:
+		if subtype > lastMessageSubtype || subtype == 2 || subtype == 3 {
+			return fmt.Sprintf("BGP4MP subtype %d is unknown", subtype)
+		}
+		return ""
 	case mrtTableDump:
 		return "TABLE_DUMP (version 1) is unsupported"
 	}
@@ -290,6 +315,7 @@ func (r *Reader) readPeers() error {
 		return r.errorf(len(r.rest), "PEER_INDEX_TABLE: the peer count is missing")
 	}
 	r.peers = r.peers[:0:0]
+	r.message.peers = nil
 	n := int(binary.BigEndian.Uint16(count))
 	for i := range n {
 		peer, ok := r.readPeer()
@@ -410,14 +436,12 @@ func (r *Reader) decode(route *Route, attrs Attrs) bool {
 		route.Attrs = attrs
 		return true
 	}
-	if r.malformed++; r.first == nil {
-		at := 0
-		if fault, is := err.(*AttrError); is {
-			at = fault.Offset
-		}
-		where := r.errorf(len(r.rest)+len(attrs)-at, "%v", route.Prefix)
-		where.(*Error).Err = err
-		r.first = where
+	at := 0
+	if fault, is := err.(*AttrError); is {
+		at = fault.Offset
 	}
+	where := r.errorf(len(r.rest)+len(attrs)-at, "%v", route.Prefix).(*Error)
+	where.Err = err
+	r.count(where)
 	return false
 }
