@@ -164,7 +164,7 @@ func ribs() [][]byte {
 	}
 }
 
-// tableDiffers compares the decoders of one RIB record whose length field is right.
+// tableDiffers compares the decoders of one RIB record with a right length field.
 func tableDiffers(rib []byte) (text string, accepted bool) {
 	have, malformed, err := tableRoutes(rib)
 	if err != nil || malformed > 0 {
