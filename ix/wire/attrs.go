@@ -153,6 +153,8 @@ type View struct {
 	ASPath           ASPath
 	Communities      Communities
 	LargeCommunities LargeCommunities
+
+	long bool // MP_REACH_NLRI is not shortened
 }
 
 // View decodes the attributes. The error is an [*AttrError].
@@ -222,6 +224,9 @@ func (v *View) take(attr Attr) error {
 		}
 		v.LargeCommunities = LargeCommunities(value)
 	case AttrMPReach:
+		if isLong(value) {
+			value, v.long = value[3:4+int(value[3])], true
+		}
 		hop, ok := storedNextHop(value)
 		if !ok {
 			return attr.fault("a next hop has 4, 16 or 32 bytes")
@@ -252,23 +257,27 @@ func storedNextHop(value []byte) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// appendShortened appends attributes to dst with their MP_REACH_NLRI shortened: some collectors
-// write all of it to tables, starting with the address family. ok is false if there is nothing to
-// shorten.
-func appendShortened(dst []byte, a Attrs) (_ []byte, ok bool) {
+// isLong reports whether an MP_REACH_NLRI starts with its address family instead of the length of
+// the next hop. RouteViews wrote tables like that.
+func isLong(value []byte) bool {
+	return len(value) > 4 && value[0] == 0 && int(value[3]) <= len(value)-4
+}
+
+// appendShortened appends attributes to dst with a shortened MP_REACH_NLRI.
+func appendShortened(dst []byte, a Attrs) []byte {
 	for offset := 0; offset < len(a); {
 		attr, next, err := a.cut(offset)
 		if err != nil {
-			return dst, false
+			return dst
 		}
-		if value := attr.Value; attr.Type == AttrMPReach && len(value) > 4 && value[0] == 0 && int(value[3]) <= len(value)-4 {
-			hop := value[3 : 4+int(value[3])]
+		if attr.Type == AttrMPReach && isLong(attr.Value) {
+			hop := attr.Value[3 : 4+int(attr.Value[3])]
 			dst = append(dst, attr.Flags&^FlagExtended, byte(AttrMPReach), byte(len(hop)))
-			dst, ok = append(dst, hop...), true
+			dst = append(dst, hop...)
 		} else {
 			dst = append(dst, a[offset:next]...)
 		}
 		offset = next
 	}
-	return dst, ok
+	return dst
 }

@@ -426,11 +426,10 @@ func (r *Reader) entry(route *Route) (ok bool, err error) {
 // decode sets the attributes of a route and reports whether they are sound.
 func (r *Reader) decode(route *Route, attrs Attrs) bool {
 	err := route.View.Parse(attrs)
-	if fault, is := err.(*AttrError); is && fault.Type == AttrMPReach {
-		if r.scratch, is = appendShortened(r.scratch[:0], attrs); is {
-			attrs = r.scratch
-			err = route.View.Parse(attrs)
-		}
+	if err == nil && route.View.long {
+		r.scratch = appendShortened(r.scratch[:0], attrs)
+		attrs = r.scratch
+		err = route.View.Parse(attrs)
 	}
 	if err == nil {
 		route.Attrs = attrs

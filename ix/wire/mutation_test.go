@@ -12,7 +12,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -119,10 +121,23 @@ func tableRoutes(records []byte) (all []string, malformed int, err error) {
 		if err != nil {
 			return all, 0, err
 		}
-		all = append(all, fmt.Sprint(route.Prefix, " ", route.Peer, " ", route.Time, " ", route.PathID, " ", viewText(route.View, nil)))
+		all = append(all, tableText(route))
 	}
 	n, _ := r.Malformed()
 	return all, n, nil
+}
+
+func tableText(route *Route) string {
+	return fmt.Sprint(route.Prefix, " ", route.Peer, " ", route.Time, " ", route.PathID, " ", viewText(route.View, nil))
+}
+
+// anyHop matches a next hop.
+var anyHop = regexp.MustCompile(`hop [0-9a-f:.]+ `)
+
+// sameRoute compares routes as text. gobgp does not find the next hop of an MP_REACH_NLRI that is
+// not shortened.
+func sameRoute(have, want string) bool {
+	return have == want || strings.Contains(want, "hop invalid IP ") && anyHop.ReplaceAllString(have, "hop invalid IP ") == want
 }
 
 // oracleTable decodes one RIB record by gobgp.
@@ -174,7 +189,7 @@ func tableDiffers(rib []byte) (text string, accepted bool) {
 	if err != nil {
 		return "", false
 	}
-	if !slices.Equal(have, want) {
+	if !slices.EqualFunc(have, want, sameRoute) {
 		return fmt.Sprintf("record %s\nhave %q\nwant %q", hex.EncodeToString(rib), have, want), true
 	}
 	return "", true
