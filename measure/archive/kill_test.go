@@ -75,7 +75,7 @@ func TestKilledSitesArchiveEachRecordOnce(t *testing.T) {
 	random := testutil.Rand(t)
 	dir, to := t.TempDir(), t.TempDir()
 	acknowledged := map[string]bool{}
-	for round := range 15 {
+	for round := range 9 {
 		step := 1 + random.IntN(20)
 		lines := 1 << 30
 		if round%3 == 0 { // at any time instead
