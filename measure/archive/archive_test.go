@@ -327,6 +327,30 @@ func TestAFailingArchiveGetsEachRecordOnce(t *testing.T) {
 	}
 }
 
+// The plan of a bundle that waits for its archive is not overwritten after the clock is set back.
+func TestPlansOfTheSameTimeAreTwo(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	broken := &destinationError{errors.New("the archive is dead")}
+	d := failing{folderDestination: folderDestination(to), before: func(string) error { return broken }}
+	store(t, dir, "quality1", "a", 2)
+	first := newArchive(t, dir, d)
+	first.o.Now = func() time.Time { return noon }
+	if _, err := first.Pass(t.Context(), true); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	second := newArchive(t, dir, d)
+	second.o.Now = first.o.Now
+	f := folder{"weir", "quality1", "2026/11/26"}
+	p, err := second.newPlan(f, []string{"b.json"}, [][]byte{[]byte("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans, err := second.plans()
+	if err != nil || len(plans) != 2 || !p.Time.After(plans[0].Time) {
+		t.Errorf("%d plans (%v), the second at %s", len(plans), err, p.Time)
+	}
+}
+
 func TestAChangedRecordOfAPlanIsReported(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	store(t, dir, "quality1", "a", 2)

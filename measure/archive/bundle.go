@@ -186,6 +186,12 @@ func (a *Archive) newPlan(f folder, files []string, texts [][]byte) (*plan, erro
 	if !p.Time.After(a.last) {
 		p.Time = a.last.Add(time.Microsecond)
 	}
+	for { // after the clock is set back, a plan that waits for the archive may have this name
+		if _, err := os.Lstat(a.file(p)); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		p.Time = p.Time.Add(time.Microsecond)
+	}
 	a.last = p.Time
 	p.Archive = a.o.Destination.URL(p.dataKey())
 	p.Sum = newBundle(p, texts).sum()
