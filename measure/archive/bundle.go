@@ -187,7 +187,7 @@ func (a *Archive) newPlan(f folder, files []string, texts [][]byte) (*plan, erro
 		p.Time = a.last.Add(time.Microsecond)
 	}
 	for { // after the clock is set back, a plan that waits for the archive may have this name
-		if _, err := os.Lstat(a.file(p)); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(a.file(p)); err != nil {
 			break
 		}
 		p.Time = p.Time.Add(time.Microsecond)
