@@ -7,7 +7,7 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo -E env PATH="$$PATH")
 PKGS    ?= ./...
 BENCH   ?= .
 
-# Where make install puts files, and what make package calls itself.
+# Folders of make install, and version and architecture of make package.
 PREFIX  ?= /usr/local
 DESTDIR ?=
 VERSION ?= $(shell sed -n 's/^\tNumber = "\(.*\)"/\1/p' internal/version/version.go)
@@ -15,7 +15,7 @@ COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
 ARCH    := $(shell $(GO) env GOARCH)
 LDFLAGS := -s -w -X weir/internal/version.Number=$(VERSION) -X weir/internal/version.commit=$(COMMIT)
 
-# Like bin/weir, no build needs cgo; and what one target has compiled the others do not compile again with other settings.
+# No build needs cgo. The same settings for all targets let them share compiled packages.
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
@@ -30,14 +30,14 @@ build: ## Build bin/weir (needs Go alone)
 	$(GO) build -trimpath -o bin/weir ./cmd/weir
 
 .PHONY: demo
-demo: build ## Build, then measure what 1 % packet loss does to TCP on this kernel (root; about 90 s)
+demo: build ## Build, then measure the effect of 1 % packet loss on TCP on this kernel (root; about 90 s)
 	$(SUDO) bin/weir doctor
 	$(SUDO) bin/weir lab run loss-quick
 
 .PHONY: test
-test: peers ## Run every test, of PACKAGES=N packages at a time; the privileged ones need root
+test: peers ## Run every test, PACKAGES=N packages at a time; privileged tests need root
 	$(GO) build ./...
-	@# The tests of e2e treat all of this host, network namespaces of other tests included.
+	@# The tests of e2e treat the whole host, including network namespaces of other tests.
 	@all=$$($(GO) list $(PKGS)) || exit; status=0; \
 	together=$$(grep -v '^weir/e2e' <<<"$$all"); alone=$$(grep '^weir/e2e' <<<"$$all"); \
 	[ -z "$$together" ] || $(SUDO) $(GO) test -count=1 -p $(or $(PACKAGES),3) -timeout 1800s $$together || status=1; \
@@ -50,7 +50,7 @@ peers: # the programs that tests use as independent peers
 	[ -z "$$missing" ] || scripts/install-deps test
 
 .PHONY: install-deps
-install-deps: ## Install what tests, generation and the test kernels need, from Debian's packages
+install-deps: ## Install the Debian packages that tests, generation and the test kernels need
 	scripts/install-deps all
 
 .PHONY: generate
@@ -59,7 +59,7 @@ generate: ## Compile the BPF programs and write the schemas again (needs clang-1
 	$(GO) generate ./...
 
 .PHONY: check-generated
-check-generated: generate ## Fail if what is committed differs from what its source generates
+check-generated: generate ## Fail if a committed generated file differs from its source
 	@changed=$$(git status --porcelain -- '*_bpfel.go' '*_bpfel.o' docs/schema docs/formats docs/results/published.md); \
 	[ -z "$$changed" ] || { echo "differs from its source:"; echo "$$changed"; git --no-pager diff --stat; exit 1; }
 
@@ -76,15 +76,15 @@ lint: ## Formatting, go.mod, vet, staticcheck, shellcheck, the dependency rules,
 	shellcheck .ci/run bench/*.sh $(wildcard bench/show-*) $(shell find scripts -maxdepth 1 -type f ! -name "*.md") packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/smoke testkernel/build testkernel/test)
 
 .PHONY: soak
-soak: ## Kill apply, release, run and daemon 1,000 times (KILLS=N) and look at what each has left (root; about 10 minutes)
+soak: ## Kill apply, release, run and daemon 1,000 times (KILLS=N) and check for remains (root; about 10 minutes)
 	$(SUDO) env WEIR_SOAK=$(or $(KILLS),1000) $(GO) test -count=1 -v -timeout 90m ./e2e/soak
 
 .PHONY: attack
-attack: ## Have an unprivileged user attack a daemon with ten scopes for 10 minutes (FOR=30s), counted at the far end (root)
+attack: ## Attack a daemon with ten scopes as an unprivileged user for 10 minutes (FOR=30s) (root)
 	$(SUDO) env WEIR_ATTACK=$(or $(FOR),10m) $(GO) test -count=1 -v -timeout 90m ./e2e/attack
 
 .PHONY: test-kernels
-test-kernels: build ## Run the privileged tests (MISSED=FILE: those that make test skipped) under uml, what needs the JIT under x86, and what needs a clock of its own
+test-kernels: build ## Run privileged tests (MISSED=FILE: only those that make test skipped) under the test kernels
 	testkernel/test -f uml $(if $(MISSED),-m $(MISSED))
 	testkernel/test -f x86 $(if $(MISSED),-m $(MISSED)) ./kernel/bpfcheck ./modules/cc
 	testkernel/test -f x86 -i
@@ -94,11 +94,11 @@ test-kernels: build ## Run the privileged tests (MISSED=FILE: those that make te
 	testkernel/run -f debian-6.12 -c 2 -m 2G -- testkernel/smoke
 
 .PHONY: bench
-bench: peers ## Run every benchmark, peers beside; use a quiet machine
+bench: peers ## Run every benchmark and its peers, five times; use a quiet machine
 	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 5 -timeout 3600s ./bench/... ./modules/ioam/... ./modules/class/...
 
 .PHONY: bench-once
-bench-once: peers ## Run every benchmark once, so that none rots
+bench-once: peers ## Run every benchmark once
 	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 1800s ./bench/... ./modules/ioam/... ./modules/class/...
 
 .PHONY: fuzz
@@ -128,5 +128,5 @@ test-package: ## Install, upgrade and purge the package in a clean Debian with s
 	packaging/test
 
 .PHONY: clean
-clean: ## Remove what the build wrote
+clean: ## Remove the files of the build
 	rm -rf bin dist weir-out

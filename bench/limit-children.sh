@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two children of weight 1 below one limit by delay of 5 Mbit/s, one of which has many flows: what
-# the other one gets, or how long its datagrams of 100 octets take (20 a second).
+# Two children of weight 1 below one shaper of 5 Mbit/s, a with many flows: the rate of b,
+# or the delay of its 100-byte datagrams (20 per second).
 #   testkernel/run -f x86 -i -m 2G -- bench/limit-children.sh WEIR SECONDS PARENT:LOAD...
-# PARENT is group, cgroup (around the children's) or interface; htb is HTB with fq_codel in its place.
-# LOAD is crowd,N: N connections of TCP in a, one in b; sparse,N,OCTETS,PERIOD: N sockets in a
-# send a datagram each a period of seconds, evenly; or burst,N,OCTETS,PERIOD: one socket in a sends N
-# at once, beside a third child that sends what its socket takes. Counted is what arrives, from 4 s
-# on. Takes root.
+# PARENT is group, cgroup (around the children's) or interface; htb is HTB with fq_codel instead.
+# LOAD is crowd,N: N TCP connections in a, one in b; sparse,N,OCTETS,PERIOD: each of N sockets in a
+# sends a datagram per period in seconds, evenly; or burst,N,OCTETS,PERIOD: one socket in a sends N
+# at once, beside a third child that sends at full speed. The receiver counts from 4 s on.
+# Needs root.
 set -eu
 [ "${WEIR_BENCH_OWN:-}" ] || exec env WEIR_BENCH_OWN=1 unshare -m "$0" "$@"
 weir=$1 seconds=$2
@@ -38,7 +38,7 @@ ulimit -n 10000
 cat >"$work/load.py" <<'P'
 import selectors, socket, sys, time
 kind = sys.argv[1]
-if kind == 'serve':  # counts what arrives by port; echoes datagrams of port 9002
+if kind == 'serve':  # counts received bytes by port; echoes datagrams of port 9002
     sel = selectors.EpollSelector()
     for port in 9001, 9002:
         s = socket.create_server(('0.0.0.0', port), backlog=2000); s.setblocking(False)
@@ -131,7 +131,7 @@ limit() { # PARENT
 		"$of" "$group" "$group" "$group" >"$work/p.yaml"
 	N $s "$weir" apply -q "$work/p.yaml" >"$work/err" 2>&1 || { cat "$work/err"; exit 1; }
 }
-# The guest's clock goes on while it waits for its files: they are read before.
+# The guest's clock runs while it waits for its files, so they are read before.
 python3 -c 'import selectors, socket, sys, time'
 for cell; do
 	rtt=

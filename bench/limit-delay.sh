@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Ingress shaping beside policing and HTB on an ifb, interleaved, through a router so
-# that no queue of the sender's is felt: sender - router - receiver, which is limited.
+# Ingress shaping beside policing and HTB on an ifb, interleaved. The receiver is limited. A router
+# keeps the sender's queues apart: sender - router - receiver.
 #   bench/limit-delay.sh WEIR [REPETITIONS [SECONDS]]
-# Takes root; works in a mount namespace and network namespaces of its own.
+# Needs root; uses its own mount namespace and network namespaces.
 set -eu
 [ "${WEIR_BENCH_OWN:-}" ] || exec env WEIR_BENCH_OWN=1 unshare -m "$0" "$@"
 weir=$1 repetitions=${2:-3} seconds=${3:-4}
@@ -56,7 +56,7 @@ end, times = time.time() + float(sys.argv[2]), []
 while time.time() < end:
     t = time.time(); c = socket.create_connection(('10.9.2.1', 9000)); c.sendall(b'x' * 100000); c.shutdown(1); c.recv(1); c.close(); times.append(time.time() - t)
 P
-# Octets and packets that IP has received behind the ifb; the device counts before it.
+# Bytes and packets that IP received after the ifb; the device counts them before.
 # shellcheck disable=SC2016 # awk's
 passed() { N d awk '/^IpExt:/ {if (n++) print $8}' /proc/net/netstat; }
 # shellcheck disable=SC2016
@@ -86,9 +86,9 @@ run() { # MODE LOAD RATE
 import sys
 mode, load, rate = sys.argv[1:4]; a = list(map(int, sys.argv[4:9])); b = list(map(int, sys.argv[9:14])); lost, ping, loss = sys.argv[14:17]
 sent, again = b[3]-a[3], b[4]-a[4]
-# What was sent again is taken off: a limit by refusal drops behind the counter of IP.
+# Retransmissions are subtracted, because a policer drops after the counter of IP.
 seconds = (b[2]-a[2])/1e9; share = ((b[0]-a[0]) + 14*(b[1]-a[1]) - 1514*again)*8/seconds/float(rate)/1e4
-print('%-9s %5s %4s Mbit/s  used %6.2f %%  sent again %5.2f %%  lost %s  pings lost %s  rtt %s' % (mode, load, rate, share, 100*again/max(sent,1), lost, loss.split('%')[0]+' %', ping.split('= ')[-1]))
+print('%-9s %5s %4s Mbit/s  used %6.2f %%  retransmitted %5.2f %%  lost %s  pings lost %s  rtt %s' % (mode, load, rate, share, 100*again/max(sent,1), lost, loss.split('%')[0]+' %', ping.split('= ')[-1]))
 P
 	release
 }

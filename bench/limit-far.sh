@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# CUBIC from far away through a router whose way out is limited to 50 Mbit/s, by iperf3 for 14 s: with 1 and 4 flows, and round
-# trips of netem in milliseconds (20 and 100).
+# CUBIC through a router with an output limit of 50 Mbit/s, by iperf3 for 14 s: with 1 and 4 flows, and round-trip times of
+# netem in milliseconds (20 and 100).
 #   testkernel/run -f x86 -i -m 2G -t 3000 -- bench/limit-far.sh bin/weir [RTT...]
-# Each is held by delay and by HTB with fq_codel. It prints what arrives, how many segments were sent again, and a ping's times. It
-# makes network namespaces and takes none of them down: run it in a guest. It needs iproute2, ping, iperf3 and netem.
+# The limit is a shaper, and HTB with fq_codel. It prints goodput, retransmitted segments and ping times. It makes network
+# namespaces and does not remove them: run it in a guest. It needs iproute2, ping, iperf3 and netem.
 set -eu
 weir=$1
 shift
@@ -52,7 +52,7 @@ import json, sys
 end = json.load(open("/dev/shm/iperf3"))["end"]
 ping = [line for line in open("/dev/shm/ping") if line.startswith("rtt")][0].split()[3].split("/")
 print(*sys.argv[1:], "flows:", round(end["sum_received"]["bits_per_second"] / 1e6, 1), "Mbit/s,", end["sum_sent"]["retransmits"],
-      "sent again, ping", ping[1], "ms, at most", ping[2])' "$rtt" ms $by $flows
+      "retransmitted, ping", ping[1], "ms, at most", ping[2])' "$rtt" ms $by $flows
 		done
 		if [ $by = delay ]; then at router "$weir" release >/dev/null; else at router tc qdisc del dev eth1 root; fi
 	done

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Pings beside a flood of datagrams from 300 ports at three times a limit of 20 Mbit/s, of what a host sends or receives:
+# Pings beside a flood of datagrams from 300 ports at three times a limit of 20 Mbit/s, at egress or ingress of a host:
 #   testkernel/run -f x86 -i -m 1G -- bench/limit-flood.sh bin/weir egress|ingress [delay|htb]
-# htb is HTB with fq_codel, on an ifb for what is received. It prints the rate of the datagrams that arrive, and the
-# pings' times. It makes network namespaces and takes none of them down: run it in a guest. It needs iproute2, ping and python3.
+# htb is HTB with fq_codel, at ingress on an ifb. It prints the received rate of datagrams and the ping times. It makes
+# network namespaces and does not remove them: run it in a guest. It needs iproute2, ping and python3.
 set -eu
 weir=$1 way=$2 by=${3:-delay}
 at() { nsenter --net=/run/netns/"$1" "${@:2}"; }

@@ -5,9 +5,9 @@
 #   testkernel/run -f x86 -i -m 3G -t 7200 -- bench/limit-grid.sh ./bench.test [PART...] | tee grid.md
 # Parts, all without one: mid (30 Mbit/s at egress), users (QUIC, datagrams, short connections), mixed (TCP
 # and QUIC), changes (of the rate by ten times, and a flood that ends), crowd (200 flows at once), ip6,
-# ingress, forwarded, low (3 Mbit/s), far (10 ms), fast (1 and 2.5 Gbit/s), cost. The processors' time is
-# counted in ticks of 10 ms: it says something in cost alone. With WEIR_LIMIT_REPEAT what is used has its 95 %
-# interval, the rest is the mean. Takes root.
+# ingress, forwarded, low (3 Mbit/s), far (10 ms), fast (1 and 2.5 Gbit/s), cost. CPU time is counted in
+# ticks of 10 ms and is meaningful in cost alone. With WEIR_LIMIT_REPEAT the used rate has its 95 %
+# interval, other values are means. Needs root.
 set -eu
 bench=$1
 shift
@@ -32,7 +32,7 @@ for line in sys.stdin:
         print("|", " | ".join([name.removeprefix("BenchmarkLimitPeers/").strip(), holder] + [r.get(k, "") for k in
             ("of-limit", "again", "lost", "srtt-ms", "p50-ms", "p99-ms", "probes-lost", "jain", "cpu-ms/Gbit")]), "|", flush=True)'
 }
-echo "| load, rate, flows | held by | used % | sent again % | datagrams lost % | TCP round trip ms | small datagram p50 ms | p99 ms | lost % | Jain | processor ms/Gbit |"
+echo "| load, rate, flows | limited by | used % | retransmitted % | datagrams lost % | TCP round-trip time ms | small datagram p50 ms | p99 ms | lost % | Jain | CPU ms/Gbit |"
 echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 for part; do
 	case $part in

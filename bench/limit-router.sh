@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# RFC 2544's throughput of a router whose way out is limited by delay, against what its rate is in
-# frames: does the tester find the limit?
+# RFC 2544 throughput of a router with a shaped output, beside the shaper's rate in frames: the
+# tester should find the limit.
 #   testkernel/run -f x86 -i -m 2G -t 3000 -- bench/limit-router.sh WEIR [RATE(Mbit) [TRIAL(s) [SIZES]]]
-# A trial fits into the limit's queue to the horizon (250 ms): of a trial of 2 s an eighth, of 60 s 0.4 %.
-# Takes root; works in a mount namespace and network namespaces of its own.
+# The queue up to the horizon holds 250 ms of a trial: an eighth of 2 s, 0.4 % of 60 s.
+# Needs root; uses its own mount namespace and network namespaces.
 set -eu
 [ "${WEIR_BENCH_OWN:-}" ] || exec env WEIR_BENCH_OWN=1 unshare -m "$0" "$@"
 weir=$1 rate=${2:-20} trial=${3:-60} sizes=${4:-1518}
@@ -28,10 +28,10 @@ N r sysctl -qw net.ipv4.ip_forward=1
 printf 'version: 1\nscopes:\n  out: {interface: out, egress: {rate: %sMbit, mode: shape}}\n' "$rate" >"$work/p.yaml"
 N r "$weir" apply -q "$work/p.yaml"
 for size in $sizes; do
-	# The limit counts what is sent but for the checksum of 4 octets.
+	# The limit counts frames without the FCS of 4 octets.
 	echo "frames/s of $size octets in the limit: $((rate * 1000000 / 8 / (size - 4)))"
 done
-N a ip route add 198.19.0.0/24 via 198.18.0.1 # the tester asks for the next hop
+N a ip route add 198.19.0.0/24 via 198.18.0.1 # the tester resolves the next hop
 "$weir" tester rfc2544 --quick --tests throughput --from ${p}a:port --peer ${p}r:in --to ${p}b:port --speed 1Gbit --sizes "${sizes// /,}" \
 	--resolution 0.3% --search-time 10s --final-time "${trial}s"
 N r "$weir" status

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A cgroup limited by delay to 20 Mbit/s on a link of 50 Mbit/s with classes: alone, beside datagrams
-# of less than best effort at 120 % of the link and of best effort at 30 %, and itself in a class
-# without room.
+# A cgroup shaped to 20 Mbit/s on a link of 50 Mbit/s with classes: alone, beside datagrams of less
+# than best effort at 120 % of the link and of best effort at 30 %, and in a class without spare
+# capacity.
 #   testkernel/run -f x86 -i -m 1G -t 1700 -- bench/links-delay.sh WEIR [REPETITIONS]
-# Takes root and iperf3; works in a mount namespace and network namespaces of its own.
+# Needs root and iperf3; uses its own mount namespace and network namespaces.
 set -eu
 [ "${WEIR_BENCH_OWN:-}" ] || exec env WEIR_BENCH_OWN=1 unshare -mn "$0" "$@"
 weir=$1 repetitions=${2:-3}
@@ -29,32 +29,32 @@ sleep 0.5
 low() { iperf3 -c 10.9.0.2 -p 5201 -u -b 60M -l 1200 -S 4 -t 5 -J >"$work/low"; }
 best() { iperf3 -c 10.9.0.2 -p 5202 -u -b "$1" -l 1200 -t 5 -J >"$work/best"; }
 bulk() { (echo "$BASHPID" >"/sys/fs/cgroup$group/cgroup.procs"; exec iperf3 -c 10.9.0.2 -p 5203 "$@" -J) >"$work/bulk"; }
-tell() { # WHAT FILE
+summary() { # NAME FILE
 	python3 - "$1" "$work/$2" <<'P'
 import json, sys
 end = json.load(open(sys.argv[2]))["end"]
 got = end.get("sum_received") or end["sum"]
-print(f'{sys.argv[1]}: {got["bits_per_second"] / 1e6:.3f} Mbit/s, lost {got.get("lost_packets")} of {got.get("packets")}, sent again {end.get("sum_sent", {}).get("retransmits")}')
+print(f'{sys.argv[1]}: {got["bits_per_second"] / 1e6:.3f} Mbit/s, lost {got.get("lost_packets")} of {got.get("packets")}, retransmitted {end.get("sum_sent", {}).get("retransmits")}')
 P
 }
 for _ in $(seq "$repetitions"); do
-	bulk -t 3 -O 1; tell 'held TCP alone' bulk
+	bulk -t 3 -O 1; summary 'shaped TCP alone' bulk
 	low & a=$!
 	best 15M & b=$!
 	sleep 1
 	bulk -t 3 -O 0.5 & c=$!
 	ping -c 40 -i 0.05 -q 10.9.0.2 | tail -1
 	wait $a $b $c
-	tell 'held TCP beside' bulk; tell '  best effort' best; tell '  less' low
+	summary 'shaped TCP beside' bulk; summary '  best effort' best; summary '  less' low
 done
 low & a=$!
 sleep 0.5
-bulk -t 4 -O 1 -P 8; wait $a; tell 'held TCP, 8 flows, beside less' bulk
+bulk -t 4 -O 1 -P 8; wait $a; summary 'shaped TCP, 8 flows, beside less' bulk
 best 45M & a=$!
 bulk -u -b 20M -l 1200 -S 4 -t 4 & b=$!
 sleep 2.5
 "$weir" status | grep -E 'lbe|best-effort'
 wait $a $b
-tell 'best effort' best; tell 'held less' bulk
+summary 'best effort' best; summary 'shaped less' bulk
 # shellcheck disable=SC2086
 kill $pids

@@ -27,7 +27,7 @@ const (
 
 // WithoutDaemon returns the warning shown when a policy is applied without a running daemon.
 func (p *hostPlane) WithoutDaemon() string {
-	return "offload: nobody follows the kernel's routing, so that all packets are the kernel's again " + p.lease.String() + " after this, but for rules in a NIC, which stay as they are: start 'weir daemon'"
+	return "offload: no daemon follows the kernel's routing. " + p.lease.String() + " after this command the kernel forwards all packets again, except those of rules in a NIC, which stay: start 'weir daemon'"
 }
 
 // Run follows the kernel's routing until ctx ends or another process replaces the table.

@@ -156,7 +156,7 @@ func installScavenger() (*cc.Installed, error) {
 
 // keepsControl describes a command without the scavenger.
 func keepsControl(err error) string {
-	return fmt.Sprintf("its TCP connections keep the host's congestion control, which takes its part where nobody knows its class: %v", err)
+	return fmt.Sprintf("its TCP connections keep the host's congestion control, which takes a full share of links without classes: %v", err)
 }
 
 type nothing struct{}
