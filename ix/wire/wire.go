@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package wire decodes BGP routes: MRT files ([Reader]), UPDATEs ([Update]) and path attributes
-// ([Attrs], [View]). It makes no system call beyond reading files.
+// ([Attrs], [View]). It reads and writes OPENs ([Open]). It makes no system call beyond reading
+// files.
 //
 // A decoder returns slices of its input instead of copies and allocates nothing per route. A slice
 // of a [Route] is valid until the next call of [Reader.Next]; copy it (rib.Table.Set does) to keep
