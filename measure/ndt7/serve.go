@@ -87,6 +87,12 @@ func Serve(ctx context.Context, t Test, store func(*record.NDT7, *record.Quality
 	case <-reader:
 	case <-time.After(time.Until(r.start.Add(r.MaxDuration))):
 	}
+	r.mu.Lock()
+	violated := r.status != websocket.Normal
+	r.mu.Unlock()
+	if violated {
+		r.linger()
+	}
 	return result
 }
 
@@ -287,6 +293,13 @@ func (r *run) close(stored error) {
 		status, reason = websocket.Internal, "the record of the test could not be stored"
 	}
 	_ = r.Conn.WriteClose(status, reason)
+}
+
+// linger reads up to a second on after a violation: the end of a connection with unread data is a
+// reset, which may overtake the Close frame.
+func (r *run) linger() {
+	_ = r.Conn.SetReadDeadline(time.Now().Add(time.Second))
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Conn.Conn, 1<<24))
 }
 
 func (r *run) records() Result {

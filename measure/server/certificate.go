@@ -25,7 +25,8 @@ type Certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
 
-	mu      sync.Mutex // guards the following fields
+	mu      sync.Mutex    // guards the following fields
+	pause   time.Duration // between two checks of the files
 	current *tls.Certificate
 	stamp   [2]stamp
 	checked time.Time
@@ -43,7 +44,7 @@ const checkPause = time.Second
 // LoadCertificate reads a certificate chain and its key in PEM. Later changes of the files are
 // used by the next handshakes; files that do not load leave the former certificate in use.
 func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
-	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log}
+	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log, pause: checkPause}
 	if err := c.load(); err != nil {
 		return nil, fault.New(fault.Usage, "name a certificate chain with --cert and its key with --key, both in PEM", "certificate %s, key %s: %w", certFile, keyFile, err)
 	}
@@ -100,7 +101,7 @@ func (c *Certificate) config() *tls.Config {
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.certFile != "" && time.Since(c.checked) >= checkPause {
+	if c.certFile != "" && time.Since(c.checked) >= c.pause {
 		before := c.stamp
 		if now, err := c.stamps(); err != nil || now != before {
 			if err == nil {
