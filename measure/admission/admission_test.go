@@ -35,7 +35,7 @@ func admit(g *Gate, client string, n int) (admitted int, last *Rejection) {
 
 func TestSharesLeaveRoomForANewcomer(t *testing.T) {
 	g := New(12, 13*time.Second)
-	for i, want := range []int{6, 4, 2} { // 12/2, 12/3, and what is left of 12
+	for i, want := range []int{6, 4, 2} { // 12/2, 12/3, and the rest of 12
 		client := fmt.Sprintf("192.0.2.%d", i)
 		got, r := admit(g, client, 12)
 		if got != want || r == nil || r.RetryAfter < time.Second || r.RetryAfter > 14*time.Second {
