@@ -83,10 +83,10 @@ func (g *Gate) check(block netip.Prefix, now time.Time) *Rejection {
 	case g.draining:
 		return &Rejection{Kind: "drain", Detail: "the server stops: it runs no new tests", RetryAfter: 30 * time.Second}
 	case g.total >= g.maxTests:
-		return &Rejection{Kind: "tests", Detail: fmt.Sprintf("the server runs %d tests, its maximum", g.total), RetryAfter: g.wait(now, g.running)}
+		return &Rejection{Kind: "tests", Detail: fmt.Sprintf("the server is full: its maximum of tests is %d", g.maxTests), RetryAfter: g.wait(now, g.running)}
 	case len(g.running[block]) >= share:
 		own := map[netip.Prefix][]time.Time{block: g.running[block]}
-		return &Rejection{Kind: "share", Detail: fmt.Sprintf("%s runs %d tests, its fair share of the server's %d", block, len(g.running[block]), g.maxTests), RetryAfter: g.wait(now, own)}
+		return &Rejection{Kind: "share", Detail: fmt.Sprintf("tests of %s have its fair share, %d of %d", block, len(g.running[block]), g.maxTests), RetryAfter: g.wait(now, own)}
 	}
 	return nil
 }

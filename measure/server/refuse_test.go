@@ -40,7 +40,7 @@ func (s *site) refused(t *testing.T, reason string, health int) {
 func TestTestsAboveTheMaximumAreRefused(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxTests, c.TestDuration = 1, 20*time.Second })
 	c := s.peer(t, ndt7.UploadPath)
-	s.refused(t, "the server runs 1 tests, its maximum", 503)
+	s.refused(t, "its maximum of tests is 1", 503)
 	_ = c.Close()
 	testutil.Eventually(t, time.Minute, "the place is free", func() bool { return s.check(testAddress) == nil })
 }
@@ -49,7 +49,7 @@ func TestAClientBlockHasAFairShare(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxTests, c.TestDuration = 4, 20*time.Second })
 	s.peer(t, ndt7.UploadPath)
 	s.peer(t, ndt7.UploadPath)
-	s.refused(t, "its fair share of the server's 4", 200)
+	s.refused(t, "have its fair share, 2 of 4", 200)
 	if r := s.check(testAddress); r != nil {
 		t.Errorf("another client is refused: %v", r)
 	}
