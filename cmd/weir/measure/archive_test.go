@@ -15,7 +15,7 @@ import (
 	"weir/measure/spool"
 )
 
-var archiveGroup = clitest.Group{Command}
+var commands = clitest.Group{Command}
 
 // spoolOf returns a spool with a record and an invalid file.
 func spoolOf(t *testing.T) string {
@@ -40,11 +40,11 @@ func spoolOf(t *testing.T) string {
 
 func TestArchiveMovesRecordsAndReports(t *testing.T) {
 	dir, to := spoolOf(t), t.TempDir()
-	status, stdout, stderr := archiveGroup.Call(t, "measure", "archive", "--spool", dir, "--archive", to)
+	status, stdout, stderr := commands.Call(t, "measure", "archive", "--spool", dir, "--archive", to)
 	if status != fault.OK || !strings.Contains(stdout, "records waiting              2") {
 		t.Errorf("status %d\n%s%s", status, stdout, stderr)
 	}
-	status, stdout, stderr = archiveGroup.Call(t, "measure", "archive", "--spool", dir, "--archive", to, "--now", "--node", "mlab1-lga01", "--organization", "example", "--format", "json")
+	status, stdout, stderr = commands.Call(t, "measure", "archive", "--spool", dir, "--archive", to, "--now", "--node", "mlab1-lga01", "--organization", "example", "--format", "json")
 	var got archived
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != fault.OK {
 		t.Fatalf("status %d, %v\n%s%s", status, err, stdout, stderr)
@@ -80,7 +80,7 @@ func TestArchiveNamesTheWayOut(t *testing.T) {
 		{"a dead archive", []string{"--spool", dir, "--archive", "s3://abc?endpoint=http://127.0.0.1:1"}, fault.Failed, []string{"refused", "reachable"}},
 		{"a file as archive", []string{"--spool", dir, "--archive", "/dev/null"}, fault.Failed, []string{"not a directory", "name a folder"}},
 	} {
-		status, stdout, stderr := archiveGroup.Call(t, append([]string{"measure", "archive", "--now"}, test.args...)...)
+		status, stdout, stderr := commands.Call(t, append([]string{"measure", "archive", "--now"}, test.args...)...)
 		if status != test.status || stdout != "" {
 			t.Errorf("%s: status %d, want %d\n%s%s", test.name, status, test.status, stdout, stderr)
 		}

@@ -91,8 +91,7 @@ func (o *runOptions) directions() ([]record.Direction, error) {
 	return nil, fault.New(fault.Usage, "write --direction download, upload or both", "--direction %q is not known", o.direction)
 }
 
-// plan checks the flags, resolves the server and returns the tests in a random order: each
-// repetition has one test of each family and direction.
+// plan checks the flags, resolves the server and returns the tests.
 func (o *runOptions) plan(ctx context.Context, s client.Server) ([]task, error) {
 	if o.repeat < 1 || o.repeat > 1000 {
 		return nil, fault.New(fault.Usage, "write --repeat 5", "--repeat %d is outside 1 to 1000", o.repeat)
@@ -108,7 +107,11 @@ func (o *runOptions) plan(ctx context.Context, s client.Server) ([]task, error) 
 	if err != nil {
 		return nil, err
 	}
-	var tasks []task
+	return o.order(addresses, directions), nil
+}
+
+// order returns the tests: rounds of one test of each address and direction, in a random order.
+func (o *runOptions) order(addresses []netip.AddrPort, directions []record.Direction) (tasks []task) {
 	order := rand.New(rand.NewPCG(o.seed, 0))
 	for n := range o.repeat {
 		start := len(tasks)
@@ -124,7 +127,7 @@ func (o *runOptions) plan(ctx context.Context, s client.Server) ([]task, error) 
 		round := tasks[start:]
 		order.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 	}
-	return tasks, nil
+	return tasks
 }
 
 // addresses returns one address of each requested family; without a request, that of the family
