@@ -68,7 +68,7 @@ kill $daemon; wait $daemon
 		}
 		return answer.StatusCode
 	}
-	testutil.Eventually(t, 5*time.Minute, "the policy in force, or the end of the daemon", func() bool {
+	testutil.Eventually(t, 5*time.Minute, "the active policy, or the end of the daemon", func() bool {
 		select {
 		case <-ended:
 			return true

@@ -110,7 +110,7 @@ func TestAPIPlansAppliesShowsAndReleases(t *testing.T) {
 		}
 	}
 	if in, err := s.Engine.ActiveSelectors(); err != nil || in != nil {
-		t.Errorf("after the release %v is in force (%v)", in, err)
+		t.Errorf("after the release %v is active (%v)", in, err)
 	}
 }
 

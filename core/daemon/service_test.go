@@ -218,7 +218,7 @@ func TestAResyncFindsAnEditWithoutEvent(t *testing.T) {
 	testutil.Remove(t, file)
 	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), "no such file") })
 	if rate := egress(t, e); rate != 4e6 {
-		t.Errorf("without its file the policy has %d bit/s, want what was in force", rate)
+		t.Errorf("without its file the policy has %d bit/s, want the former policy", rate)
 	}
 }
 

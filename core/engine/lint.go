@@ -43,15 +43,15 @@ func (e *Engine) withDeviceNames(p *policy.Policy) *policy.Policy {
 
 // unsupported returns the *Unsupported in a tree of errors.
 func unsupported(err error) (all []*module.Unsupported) {
-	var refusal *module.Unsupported
+	var found *module.Unsupported
 	if several, is := err.(interface{ Unwrap() []error }); is {
 		for _, one := range several.Unwrap() {
 			all = append(all, unsupported(one)...)
 		}
 		return all
 	}
-	if errors.As(err, &refusal) {
-		return []*module.Unsupported{refusal}
+	if errors.As(err, &found) {
+		return []*module.Unsupported{found}
 	}
 	return nil
 }

@@ -243,7 +243,7 @@ func newStand(t *testing.T) *stand {
 			t.Error(err)
 		}
 	})
-	testutil.Eventually(t, patience, "the policy is in force", func() bool {
+	testutil.Eventually(t, patience, "the policy is active", func() bool {
 		status, err := s.status()
 		return err == nil && status.Enforced
 	})
@@ -349,7 +349,7 @@ func (s *stand) ask(until time.Time) (slowest time.Duration) {
 		began := time.Now()
 		status, err := s.status()
 		if err != nil || !status.Enforced {
-			s.Errorf("the daemon's answer: in force %t, %v", status.Enforced, err)
+			s.Errorf("the response of the daemon: enforced %t, %v", status.Enforced, err)
 		}
 		slowest = max(slowest, time.Since(began))
 		<-time.After(500 * time.Millisecond)
@@ -389,6 +389,6 @@ func (s *stand) isActive() {
 		}
 	}
 	if len(status.Scopes) != 10 {
-		s.Errorf("%d scopes are in force", len(status.Scopes))
+		s.Errorf("%d scopes are active", len(status.Scopes))
 	}
 }

@@ -280,10 +280,10 @@ func (s *soak) oldOrNew(what string, wanted treated) {
 	case cmp.Equal(now, wanted.names()):
 		s.before = wanted
 	case !cmp.Equal(now, s.before.names()):
-		s.Fatalf("after a killed %s: %v is in force; before %v, wanted %v", what, now, s.before.names(), wanted.names())
+		s.Fatalf("after a killed %s: %v is active; before %v, wanted %v", what, now, s.before.names(), wanted.names())
 	}
 	if status.Interrupted || status.Enforced != (len(now) > 0) {
-		s.Errorf("after a killed %s: %v in force (%t), interrupted %t", what, now, status.Enforced, status.Interrupted)
+		s.Errorf("after a killed %s: %v active (%t), interrupted %t", what, now, status.Enforced, status.Interrupted)
 	}
 	if left := s.lacks(s.before); left != "" {
 		testutil.Eventually(s, patience, fmt.Sprintf("after a killed %s there is what %v takes; %s", what, now, left), func() bool { return s.lacks(s.before) == "" })

@@ -195,7 +195,7 @@ func TestEveryKindIsRestoredOrRefused(t *testing.T) {
 					t.Errorf("refused with %v, want %q", err, test.refused)
 				}
 				if after := show(t, ns); after != before {
-					t.Errorf("the refusal changed\n%s\nto\n%s", before, after)
+					t.Errorf("the rejected change modified\n%s\nto\n%s", before, after)
 				}
 				return
 			}

@@ -248,8 +248,8 @@ func TestWhatThisHostLacksIsRefused(t *testing.T) {
 	s := newStage(t)
 	for control, want := range map[string]string{"never-made": "modprobe tcp_never-made", "dctpc": "write dctcp"} {
 		err := s.plane.Ready(s.plane.state(t, "  a: {host: true, congestion: "+control+"}\n"))
-		var refusal *module.Unsupported
-		if !errors.As(err, &refusal) || refusal.Scope != "a" || refusal.Key != key || !strings.Contains(fault.Advice(err), want) {
+		var unsupported *module.Unsupported
+		if !errors.As(err, &unsupported) || unsupported.Scope != "a" || unsupported.Key != key || !strings.Contains(fault.Advice(err), want) {
 			t.Errorf("%s: %v, advice %q", control, err, fault.Advice(err))
 		}
 	}

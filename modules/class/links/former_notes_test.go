@@ -20,7 +20,7 @@ func TestWhatIsReplacedIsSaid(t *testing.T) {
 				run(t, "tc", "-n "+s.here.Name+" "+line)
 			}
 			want := s.state(t, policy)
-			foresee := func() (notes []string) {
+			planNotes := func() (notes []string) {
 				must(t, s.here.Do(func() error { notes = s.plane.PlanNotes(want); return nil }))
 				return notes
 			}
@@ -28,8 +28,8 @@ func TestWhatIsReplacedIsSaid(t *testing.T) {
 			if tree != "" {
 				expected = []string{"links.eth0: its classes are in the place of " + tree + ", which weir release puts back"}
 			}
-			if notes := foresee(); !slices.Equal(notes, expected) {
-				t.Errorf("foreseen: %q, want %q", notes, expected)
+			if notes := planNotes(); !slices.Equal(notes, expected) {
+				t.Errorf("plan notes: %q, want %q", notes, expected)
 			}
 			notes, err := s.try(module.State{}, want)
 			must(t, err)
@@ -37,8 +37,8 @@ func TestWhatIsReplacedIsSaid(t *testing.T) {
 			if !slices.Equal(notes, expected) {
 				t.Errorf("applied: %q, want %q", notes, expected)
 			}
-			if notes := foresee(); len(notes) > 0 {
-				t.Errorf("foreseen of what is in force: %q", notes)
+			if notes := planNotes(); len(notes) > 0 {
+				t.Errorf("plan notes of the active state: %q", notes)
 			}
 			var report module.Report
 			must(t, s.here.Do(func() (err error) {
@@ -46,7 +46,7 @@ func TestWhatIsReplacedIsSaid(t *testing.T) {
 				return err
 			}))
 			if !slices.Equal(report.Note, expected) {
-				t.Errorf("in force: %q, want %q", report.Note, expected)
+				t.Errorf("active: %q, want %q", report.Note, expected)
 			}
 		})
 	}

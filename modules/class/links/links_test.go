@@ -128,7 +128,7 @@ func TestTheFormerTreeComesBack(t *testing.T) {
 				s.apply(t, "  eth0: {rate: 10Mbit}\n")
 				ours := s.show(t)
 				if !strings.Contains(ours, "77e1:") || !strings.Contains(ours, "weir_class") {
-					t.Fatalf("in force is %s", ours)
+					t.Fatalf("the active tree is %s", ours)
 				}
 				changed := s.apply(t, "  eth0: {rate: 20Mbit, preset: geant-2, classes: {video: {dscp: [AF41], weight: 0%}}}\n")
 				if strings.Count(s.show(t), "class htb 77e1:") != 6 {
