@@ -12,6 +12,7 @@ import (
 	"weir/cmd/weir/doctor"
 	"weir/cmd/weir/fleet"
 	"weir/cmd/weir/ioam"
+	"weir/cmd/weir/ix"
 	"weir/cmd/weir/lab"
 	"weir/cmd/weir/measure"
 	"weir/cmd/weir/offload"
@@ -43,6 +44,7 @@ func commands(a *cli.App) []*cobra.Command {
 		offload.Command(a),
 		fleet.Command(a),
 		measure.Command(a),
+		ix.Command(a),
 		newManCommand(a),
 		newVersionCommand(a),
 	}

@@ -14,7 +14,11 @@
 //     ports in the member's place; AS-path length, with all lengths up to the shortest plus the
 //     tolerance equal.
 //  3. Diversity: a sponsor not chosen yet, then a second AS not chosen yet.
-//  4. Weighted rendezvous hash of prefix and port, by the port's rate.
+//  4. Weighted rendezvous hash of prefix and port, by the port's rate. In the first position each
+//     AS hop above the shortest path multiplies the weight by 2/5 if the shortest has three hops or
+//     more. Paths of one and two hops exist at few ports: there the longer paths spread the load.
+//     In the other positions the shortest paths have half of their weight, since each set has one.
+//     Both depend only on paths of the set, so the loss of any other path changes nothing.
 //
 // With [Spread] the shortest path of the first rank takes the second position unless it has the
 // first, so that each set of two or more has it (as RFC 7911 expects of the best path).
@@ -58,12 +62,13 @@ type Rules struct {
 
 // Path is one path of a prefix.
 type Path struct {
-	Port      int    // index of the port
-	Length    int    // AS hops (RFC 4271, section 9.1.2.2: an AS_SET counts 1)
+	Tie       uint64 // a digest of the attributes; orders several paths of one port
 	Second    uint32 // first AS of the path that is not the sponsor's; 0 for none
 	LocalPref uint32 // of the route server; 100 if it has none
+	Port      uint16 // number of the port
+	Length    uint16 // AS hops (RFC 4271, section 9.1.2.2: an AS_SET counts 1)
 	Shutdown  bool   // community GRACEFUL_SHUTDOWN (RFC 8326)
-	Tie       uint64 // a digest of the attributes; orders several paths of one port
+	Hop       uint8  // number of the next hop among the port's addresses; not part of the order
 }
 
 // Ports are the ports of an exchange, prepared for the hash. They are safe for concurrent use.
@@ -107,12 +112,14 @@ type Chooser struct {
 	far   []bool // by port: in another place than the member
 	rest  []candidate
 	first uint16 // longer of the first chosen path
+	one   bool   // all candidates are of one class
 }
 
 // candidate is a path with consent, and its keys of the order. Less is better for each key.
 type candidate struct {
 	rank    uint64 // class, AS hops above the tolerance, repeats
-	cost    uint64 // of the hash
+	cost    uint64 // of the hash, weighted for the next position
+	hash    uint64 // cost by the port's rate alone
 	second  uint32
 	longer  uint16 // AS hops above the shortest path of the class
 	path    int32
@@ -123,7 +130,6 @@ type candidate struct {
 const (
 	hopsShift  = 2
 	classShift = hopsShift + 16
-	maxHops    = 1<<16 - 1
 
 	secondTaken  = 1 // the second AS is chosen already
 	sponsorTaken = 2
@@ -159,13 +165,17 @@ func (c *Chooser) Choose(key netip.Prefix, paths []Path, n int, into []int) []in
 	return into
 }
 
+// Steady reports whether the paths of the last Choose, if they are two or more, stay chosen when
+// other paths are lost. It is false if paths differ in a rank above the length.
+func (c *Chooser) Steady() bool { return c.one }
+
 // candidates fills rest with the paths that have consent.
 func (c *Chooser) candidates(key netip.Prefix, paths []Path) {
 	c.rest = c.rest[:0]
 	digest := digest(key)
 	for i := range paths {
 		if p := &paths[i]; !c.bars[p.Port] {
-			c.rest = append(c.rest, candidate{rank: c.class(p) << classShift, cost: cost(mix(digest^c.ports.seeds[p.Port]), c.ports.ports[p.Port].Rate),
+			c.rest = append(c.rest, candidate{rank: c.class(p) << classShift, hash: cost(mix(digest^c.ports.seeds[p.Port]), c.ports.ports[p.Port].Rate),
 				path: int32(i), sponsor: int32(c.ports.sponsors[p.Port]), second: p.Second})
 		}
 	}
@@ -184,27 +194,33 @@ func (c *Chooser) class(p *Path) uint64 {
 	return class
 }
 
-// window adds the AS hops above the shortest path of the class.
+// window adds the AS hops above the shortest path of the class, and their cost.
 func (c *Chooser) window(paths []Path) {
-	one, shortest := true, math.MaxInt
+	c.one = true
 	for i := range c.rest {
-		one = one && c.rest[i].rank == c.rest[0].rank
-		shortest = min(shortest, paths[c.rest[i].path].Length)
+		c.one = c.one && c.rest[i].rank == c.rest[0].rank
 	}
+	var shortest uint16
 	for i := range c.rest {
 		v := &c.rest[i]
-		if !one {
-			shortest = math.MaxInt
-			for j := range c.rest {
-				if c.rest[j].rank>>classShift == v.rank>>classShift {
-					shortest = min(shortest, paths[c.rest[j].path].Length)
-				}
-			}
+		if i == 0 || !c.one {
+			shortest = c.shortest(paths, v.rank>>classShift)
 		}
-		longer := min(paths[v.path].Length-shortest, maxHops)
-		v.longer = uint16(longer)
-		v.rank |= uint64(max(0, longer-c.rules.Tolerance)) << hopsShift
+		v.longer = paths[v.path].Length - shortest
+		v.rank |= uint64(max(0, int(v.longer)-c.rules.Tolerance)) << hopsShift
+		v.cost = longerCost(v.hash, v.longer, shortest)
 	}
+}
+
+// shortest returns the shortest length in a class.
+func (c *Chooser) shortest(paths []Path, class uint64) uint16 {
+	shortest := uint16(math.MaxUint16)
+	for i := range c.rest {
+		if v := &c.rest[i]; v.rank>>classShift == class {
+			shortest = min(shortest, paths[v.path].Length)
+		}
+	}
+	return shortest
 }
 
 // next returns the position in rest of the next path.
@@ -235,6 +251,9 @@ func (c *Chooser) least(paths []Path, rank func(*candidate) uint64) int {
 func (c *Chooser) repeat(chosen candidate) {
 	for i := range c.rest {
 		v := &c.rest[i]
+		if v.cost = v.hash; v.longer == 0 {
+			v.cost *= 2 // half of the weight: the set has a shortest path already, or gets it next
+		}
 		if v.sponsor == chosen.sponsor {
 			v.rank |= sponsorTaken
 		}

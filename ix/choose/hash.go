@@ -4,6 +4,7 @@ package choose
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"net/netip"
 )
@@ -20,6 +21,22 @@ func cost(hash, rate uint64) uint64 {
 	quotient, _ := bits.Div64(bits40>>24, bits40<<40, rate)
 	return quotient
 }
+
+// longerCost returns the cost of a port in the first position, longer hops above the shortest path.
+func longerCost(cost uint64, longer, shortest uint16) uint64 {
+	for ; longer > 0 && shortest >= manyPorts && cost != math.MaxUint64; longer-- {
+		high, low := bits.Mul64(cost, 5)
+		if high >= 2 {
+			return math.MaxUint64
+		}
+		cost = high<<63 | low>>1
+	}
+	return cost
+}
+
+// manyPorts is the length of shortest paths that many ports have: of 18 sponsors 5 have the
+// shortest path if it has three hops, 2 if it has two, 1 if it has one (docs/results/ix.md).
+const manyPorts = 3
 
 // fraction holds -log2(1+i/1024) with 32 bits behind the point.
 var fraction = fractions()

@@ -35,7 +35,7 @@ func TestShareFollowsTheRate(t *testing.T) {
 	sum := 0.0
 	for i, r := range rates {
 		ports = append(ports, Port{Sponsor: string(rune('a' + i)), Name: "port", Rate: r})
-		paths = append(paths, Path{Port: i, Length: 3})
+		paths = append(paths, Path{Port: uint16(i), Length: 3})
 		sum += float64(r)
 	}
 	p, err := NewPorts(ports)
@@ -79,7 +79,7 @@ func BenchmarkChoose(b *testing.B) {
 	var paths []Path
 	for i := range 18 {
 		ports = append(ports, Port{Sponsor: string(rune('a' + i)), Name: "port", Rate: 10e9})
-		paths = append(paths, Path{Port: i, Length: 3 + random.IntN(4), Second: uint32(random.IntN(10)), LocalPref: 100})
+		paths = append(paths, Path{Port: uint16(i), Length: uint16(3 + random.IntN(4)), Second: uint32(random.IntN(10)), LocalPref: 100})
 	}
 	p, err := NewPorts(ports)
 	if err != nil {

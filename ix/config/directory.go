@@ -55,6 +55,9 @@ func (r *reader) port(sponsor string, e yamlfile.Pair[*portKeys]) Port {
 		return p
 	}
 	p.Place, p.Drained = k.Place, k.Drained
+	if len(k.Addresses) > maxAddresses {
+		r.Add(k.At("addresses"), "", "%s.addresses: %d addresses, more than %d", path, len(k.Addresses), maxAddresses)
+	}
 	p.Addresses = r.hosts(k.Fields, k.Addresses, path, fmt.Sprintf("port %s/%s", sponsor, p.Name))
 	if k.Rate != nil && !k.Flawed("rate") {
 		if p.Rate = *k.Rate; p.Rate < minRate || p.Rate > maxRate {

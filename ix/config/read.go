@@ -19,6 +19,7 @@ import (
 const (
 	maxPaths     = 65_535 // PATHS-LIMIT has 16 bits
 	maxTolerance = 255
+	maxAddresses = 256 // of a port
 	maxStale     = 24 * time.Hour
 	minRate      = units.BitRate(1e6)
 	maxRate      = units.BitRate(1e15)

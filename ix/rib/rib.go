@@ -207,3 +207,13 @@ func (t *Table) Stats() Stats {
 	}
 	return s
 }
+
+// Grow adds ports up to a number of them, at most 65,536. It excludes readers and writers.
+func (t *Table) Grow(ports int) {
+	if ports > 1<<16 {
+		panic(fmt.Sprintf("rib: %d ports", ports))
+	}
+	for len(t.columns) < ports {
+		t.columns = append(t.columns, column{})
+	}
+}

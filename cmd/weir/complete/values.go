@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/dscp"
+	"weir/ix/config"
 	"weir/kernel/netns"
 	"weir/lab/scenario"
 	"weir/tester/rfc2544"
@@ -181,4 +182,24 @@ func completeForwarder(_ *cobra.Command, _ []string, word string) (all []string,
 		return all, noFile
 	}
 	return all, noFile | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeSponsor offers the sponsors and ports of the exchange file.
+func completeSponsor(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, noFile
+	}
+	e, err := config.Load(args[0])
+	if err != nil {
+		return nil, noFile
+	}
+	for _, s := range e.Sponsors {
+		names = append(names, s.Name)
+		for _, p := range s.Ports {
+			if len(s.Ports) > 1 {
+				names = append(names, s.Name+"/"+p.Name)
+			}
+		}
+	}
+	return names, noFile
 }
