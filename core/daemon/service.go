@@ -39,10 +39,11 @@ type Service struct {
 
 	lease   *engine.Lease
 	health  health
-	nudged  chan struct{} // another command has changed the active policy
-	applied []byte        // last tried text of the file; nil to try again
-	seen    []byte        // text of the file at the last resync
-	trouble string        // last logged problem
+	nudged  chan struct{}   // another command has changed the active policy
+	applied []byte          // last tried text of the file; nil to try again
+	seen    []byte          // text of the file at the last resync
+	trouble string          // last logged problem
+	kinds   map[string]bool // of the active selectors
 	adopted map[uint64]bool
 	warned  map[uint64]bool // by hash of the text: a policy may have many warnings
 }
@@ -150,6 +151,8 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 	s.look(cgroups, true)
 	work := s.runners()
 	defer work.stop()
+	events := &followers{}
+	defer events.stop()
 	s.health.seen(time.Now())
 	s.notifyManager("READY=1")
 	dog := time.NewTicker(max(watchdog(), time.Millisecond))
@@ -159,6 +162,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 	}
 	for looks := 0; ; {
 		work.resync(ctx)
+		events.resync(ctx, s.Engine.Lookup, s.kinds)
 		select {
 		case <-ctx.Done():
 			s.notifyManager("STOPPING=1")
@@ -176,6 +180,8 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 		case <-devices:
 			s.look(cgroups, false)
 		case <-s.nudged:
+			s.look(cgroups, false)
+		case <-events.changed():
 			s.look(cgroups, false)
 		case <-look.C:
 			looks++
@@ -256,7 +262,10 @@ func (s *Service) apply(text []byte) error {
 // host.
 func (s *Service) look(cgroups *watcher, adopt bool) {
 	selectors, err := s.Engine.ActiveSelectors()
-	if err == nil {
+	if s.kinds = map[string]bool{}; err == nil {
+		for _, selector := range selectors {
+			s.kinds[selector.Kind] = true
+		}
 		// Watch first: later changes cause events, earlier ones are found below.
 		err = cgroups.set(s.Engine.Lookup().Watch(selectors))
 	}

@@ -13,6 +13,7 @@ import (
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/core/selector"
+	"weir/core/selector/runtimes"
 	"weir/internal/fault"
 	"weir/internal/systemd"
 	"weir/kernel/bpffs"
@@ -33,6 +34,8 @@ type Engine struct {
 	Sockets func(func(*netns.Namespace) error) error
 	// Manager resolves units; nil without a service manager.
 	Manager selector.Manager
+	// Runtimes lists the container runtimes; nil for those of this host.
+	Runtimes []runtimes.Runtime
 }
 
 // New returns the engine of this host with modules and their language.
@@ -68,7 +71,7 @@ func (e *Engine) Lookup() *selector.Host {
 }
 
 func (e *Engine) lookup(names deviceNames) *selector.Host {
-	return &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager, Device: names.resolve}
+	return &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager, Runtimes: e.Runtimes, Device: names.resolve}
 }
 
 // Plan returns the outcome of a future Apply. It changes nothing and does not complete an
@@ -139,6 +142,9 @@ func (e *Engine) nextWith(have *state, scopes []policy.Scope, host []policy.Item
 	look := e.lookup(names)
 	for _, scope := range scopes {
 		bound, err := look.Bind(scope.Selector)
+		if errors.Is(err, selector.ErrAway) {
+			bound, err = e.bindAway(before[scope.Name], scope.Selector, err), nil
+		}
 		if err != nil {
 			return nil, &module.Unsupported{Scope: scope.Name, Key: scope.Selector.Kind, Err: err}
 		}

@@ -18,10 +18,10 @@ func (e *Engine) FindEscapes(status *Status) error {
 	if err != nil {
 		return err
 	}
-	groups := map[string]uint64{}
+	groups := map[string][]match.Key{}
 	for _, h := range have.Scopes {
 		if h.Bound.Kind == match.Cgroup && len(h.Treatments) > 0 {
-			groups[h.Name] = h.Bound.Number
+			groups[h.Name] = h.Bound.Keys()
 		}
 	}
 	if len(groups) == 0 {
@@ -32,9 +32,14 @@ func (e *Engine) FindEscapes(status *Status) error {
 		return err
 	}
 	found := map[string][]sockdiag.Escape{}
-	for name, id := range groups {
-		if found[name], err = snapshot.Escaped(id); err != nil {
-			return fmt.Errorf("scope %s: %w", name, err)
+	for name, keys := range groups {
+		found[name] = nil
+		for _, key := range keys {
+			escaped, err := snapshot.Escaped(key.Number)
+			if err != nil {
+				return fmt.Errorf("scope %s: %w", name, err)
+			}
+			found[name] = append(found[name], escaped...)
 		}
 	}
 	for i := range status.Scopes {

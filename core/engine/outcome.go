@@ -108,6 +108,9 @@ func (e *Engine) mechanism(h held) string {
 		return ""
 	}
 	key := h.Bound.Key.String()
+	if keys := h.Bound.Keys(); len(keys) > 1 {
+		key = fmt.Sprintf("%d cgroups", len(keys))
+	}
 	if h.Selector.Kind == policy.Group {
 		key = "its member scopes"
 	}

@@ -99,7 +99,7 @@ func (s OwnedScope) place(look *selector.Host) (selector.Binding, bool, error) {
 func (s *state) addOwned(all []OwnedScope, look *selector.Host, number func(name string) int) error {
 	replaced := func(o OwnedScope) string {
 		for _, h := range s.Scopes {
-			if h.isPolicy() && h.Bound.Missing == "" && o.covers(h.Bound.Key) {
+			if h.isPolicy() && slices.ContainsFunc(h.Bound.Keys(), o.covers) {
 				return h.Name
 			}
 		}

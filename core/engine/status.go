@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -158,6 +159,9 @@ func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bo
 	look := e.lookup(have.names)
 	for _, h := range have.Scopes {
 		now, err := look.Bind(h.Selector)
+		if errors.Is(err, selector.ErrAway) {
+			now, err = e.bindAway(h, h.Selector, err), nil
+		}
 		if err != nil {
 			return fmt.Errorf("scope %s: %w", h.Name, err)
 		}
@@ -165,7 +169,7 @@ func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bo
 		for module := range h.Treatments {
 			in = in && attached[module]
 		}
-		if in && now.Missing == "" && h.Bound.Key != now.Key {
+		if in && now.Missing == "" && h.Bound != now {
 			rebound, err := e.rebound(h, now)
 			if err != nil {
 				return fmt.Errorf("scope %s: %w", h.Name, err)
@@ -193,8 +197,10 @@ func (e *Engine) rebound(h held, now selector.Binding) (bool, error) {
 		if !rebinds {
 			return false, nil
 		}
-		if holds, err := plane.Holds(h.Index, now.Key); err != nil || !holds {
-			return false, err
+		for _, key := range now.Keys() {
+			if holds, err := plane.Holds(h.Index, key); err != nil || !holds {
+				return false, err
+			}
 		}
 	}
 	return true, nil
@@ -209,7 +215,7 @@ func stateOf(h held, now selector.Binding, attached bool) string {
 		return "not attached"
 	case h.Bound.Missing != "":
 		return fmt.Sprintf("not bound: there is a %s now; apply the policy again", h.Selector)
-	case h.Bound.Key != now.Key:
+	case h.Bound.Key != now.Key || h.Bound.More != now.More:
 		return fmt.Sprintf("not bound: %s is another one than was treated; apply the policy again", h.Selector)
 	case h.Shadow:
 		return "shadow"

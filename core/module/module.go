@@ -103,7 +103,9 @@ func (s State) Assignments() match.Assignments {
 	all := match.Assignments{}
 	for _, b := range s.Scopes {
 		if b.Binding.Kind != "" && b.Binding.Missing == "" {
-			all[b.Binding.Key] = b.Index
+			for _, key := range b.Binding.Keys() {
+				all[key] = b.Index
+			}
 		}
 	}
 	return all
@@ -113,8 +115,8 @@ func (s State) Assignments() match.Assignments {
 func (s State) Places() map[string]match.Place {
 	all := map[string]match.Place{}
 	for _, b := range s.Scopes {
-		if path := b.Binding.Path; path != "" {
-			all[path] = match.Place{Scope: b.Index, ID: b.Binding.Number}
+		for _, o := range b.Binding.Cgroups() {
+			all[o.Path] = match.Place{Scope: b.Index, ID: o.Number}
 		}
 	}
 	return all

@@ -6,12 +6,14 @@
 package selector
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"weir/core/match"
 	"weir/core/policy"
+	"weir/core/selector/runtimes"
 	"weir/internal/units"
 )
 
@@ -27,6 +29,9 @@ type Kind struct {
 	Near func(h *Host, text string) string
 	// Inside returns the requirements for a process to match, or the missing object.
 	Inside func(h *Host, text string) (in Inside, missing string, err error)
+	// Follow calls changed after each event that may affect a selector of the kind, until ctx ends;
+	// nil for kinds with changes that Watch or a resync detects.
+	Follow func(ctx context.Context, h *Host, changed func())
 	// Speed returns the capacity of the traffic and its description; 0 if unknown. nil is all links
 	// of the host.
 	Speed func(text string) (units.BitRate, string)
@@ -37,6 +42,8 @@ type Binding struct {
 	match.Key
 	// Path is the existing or future cgroup below the root of the v2 hierarchy; "" if unknown.
 	Path string `json:"path,omitempty"`
+	// More lists further cgroups of the selector, as JSON; "" for none. See Keys and Cgroups.
+	More string `json:"more,omitempty"`
 	// Missing describes the missing object for which the scope waits.
 	Missing string `json:"missing,omitempty"`
 }
@@ -58,7 +65,7 @@ type Inside struct {
 
 // Kinds lists the kinds in display order.
 func Kinds() []Kind {
-	return []Kind{cgroups, unit, user, device, prefix, namespace, mark, host}
+	return []Kind{cgroups, unit, container, user, device, prefix, namespace, mark, host}
 }
 
 // Language returns the syntax of the kinds for package policy.
@@ -85,10 +92,17 @@ type Host struct {
 	// Manager resolves units; nil without a service manager.
 	Manager Manager
 	// Device returns the kernel's name of a device named in the policy; nil for the same name.
-	Device  func(name string) string
+	Device func(name string) string
+	// Runtimes lists the container runtimes; nil for those of this host.
+	Runtimes []runtimes.Runtime
+
 	answers map[string]string   // the manager's, by unit
 	silent  bool                // the manager does not answer
 	units   map[string][]string // unit to paths of its cgroups; nil before the walk
+
+	listed     bool // containers and unlisted are set
+	containers []runtimes.Container
+	unlisted   error
 }
 
 // Manager is a service manager.

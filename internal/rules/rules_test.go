@@ -86,7 +86,7 @@ var mayImport = map[string][]string{
 	"core/selector": {"core/match", "core/policy", "internal/systemd", "kernel"},
 	"core/match":    {"kernel"},
 	"core/engine":   {"core/match", "core/module", "core/policy", "core/selector", "internal/systemd", "kernel", "record"},
-	"core/daemon":   {"core/engine", "core/module", "core/policy", "internal/systemd", "kernel", "record"},
+	"core/daemon":   {"core/engine", "core/module", "core/policy", "core/selector", "internal/systemd", "kernel", "record"},
 	"core/cni":      {"core/engine", "core/match", "core/policy", "kernel"},
 	"core/prove":    {"core/engine", "core/match", "core/module", "core/policy", "core/selector", "kernel", "record"},
 	"core/avail":    {"core/prove", "record"},

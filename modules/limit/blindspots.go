@@ -120,7 +120,7 @@ func blindSpots(s policy.Scope, on func() surroundings) (all []module.BlindSpot)
 			add(forwardedTraffic, "%s polices local sockets, and this host forwards; forwarded and bridged packets are not limited: %s", which, remedy)
 		}
 	}
-	if shaped(s, Egress) && slices.Contains([]string{"cgroup", "unit", "user", "mark"}, s.Selector.Kind) && on().forwards {
+	if shaped(s, Egress) && slices.Contains([]string{"cgroup", "unit", "container", "user", "mark"}, s.Selector.Kind) && on().forwards {
 		add(forwardedTraffic, "this host forwards, and forwarded packets of containers with a network namespace of their own match no %s: they are not limited; limit their network namespace (netns), interface or prefix", s.Selector.Kind)
 	}
 	return all

@@ -124,10 +124,16 @@ func (a *assignments) add(b module.Bound) {
 	if b.Binding.Kind == "" || b.Binding.Missing != "" {
 		return
 	}
+	for _, key := range b.Binding.Keys() {
+		a.assign(key, b.Index)
+	}
+}
+
+func (a *assignments) assign(key match.Key, index int) {
 	if a.Assignments == nil {
 		a.Assignments = match.Assignments{}
 	}
-	a.Assignments[b.Binding.Key] = b.Index
+	a.Assignments[key] = index
 }
 
 // update changes limits, tree and assignments from one state to another.
@@ -176,6 +182,12 @@ func update(plane *police.DataPlane, have, want module.State) error {
 			return fmt.Errorf("scope %s: %w", b.Name, err)
 		}
 		now.add(b)
+	}
+	all := want.Assignments()
+	for key := range gone.Assignments { // a scope of several cgroups may share one with another scope
+		if index, held := all[key]; held {
+			now.assign(key, index)
+		}
 	}
 	if err := arrange(plane, have, want); err != nil {
 		return err

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package selector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"weir/core/match"
+	"weir/core/policy"
+	"weir/core/selector/runtimes"
+	"weir/kernel/cgroup"
+)
+
+/*
+ * A container matches by its cgroup. The runtime reports its process, and before its start Weir
+ * computes the path of the cgroup that the runtime will create, so that the kernel binds the cgroup
+ * at its creation: the first packet is limited already.
+ *
+ *   name, ID or label -> container -> cgroup of its process    runs
+ *                                  -> path of a future cgroup  does not run
+ */
+
+// container matches the cgroups of containers.
+var container = Kind{
+	SelectorKind: policy.SelectorKind{
+		Key: "container", Doc: "Containers of Docker or Podman run by root, by name, ID (12 digits or more) or label, as in web or app=web: their cgroups. All containers with the label share the treatment.", Sample: "",
+		Parse: parseContainer,
+	},
+	Bind: bindContainer,
+	Near: func(h *Host, text string) string {
+		all, err := h.listContainers()
+		if err != nil || strings.Contains(text, "=") {
+			return ""
+		}
+		var names []string
+		for _, c := range all {
+			names = append(names, c.Names...)
+		}
+		return nearName(text, names)
+	},
+	Inside: func(h *Host, text string) (Inside, string, error) {
+		bound, err := bindContainer(h, text)
+		if err != nil || bound.Missing != "" {
+			return Inside{}, bound.Missing, err
+		}
+		root, err := cgroup.Root()
+		return Inside{Cgroup: filepath.Join(root, bound.Path), By: "the container's cgroup"}, "", err
+	},
+	Follow: func(ctx context.Context, h *Host, changed func()) { followRuntimes(ctx, h.runtimes(), changed) },
+}
+
+// containerName is the form of names, IDs and keys of labels.
+var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_./-]*$`)
+
+func parseContainer(text string) (canonical, words string, err error) {
+	key, value, label := strings.Cut(text, "=")
+	if !containerName.MatchString(key) || !label && strings.Contains(text, "/") || len(text) > 512 || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' }) {
+		return "", "", fmt.Errorf("%q is neither the name or ID of a container nor a label: write it as in web or app=web", text)
+	}
+	if label {
+		return text, "containers with " + text, nil
+	}
+	return text, "container " + text, nil
+}
+
+// minID is the minimum number of digits of an abbreviated ID.
+const minID = 12
+
+// matches reports whether a selector matches a container.
+func matches(c runtimes.Container, text string) bool {
+	if key, value, label := strings.Cut(text, "="); label {
+		have, labelled := c.Labels[key]
+		return labelled && have == value
+	}
+	return slices.Contains(c.Names, text) || len(text) >= minID && strings.HasPrefix(c.ID, text)
+}
+
+// ErrAway is returned if no service can resolve a selector now. An active binding stays.
+var ErrAway = errors.New("no container runtime answers at /run/docker.sock or /run/podman/podman.sock")
+
+func (h *Host) runtimes() []runtimes.Runtime {
+	if h.Runtimes == nil {
+		return runtimes.All()
+	}
+	return h.Runtimes
+}
+
+// listContainers lists the containers of all runtimes, once.
+func (h *Host) listContainers() ([]runtimes.Container, error) {
+	if h.listed {
+		return h.containers, h.unlisted
+	}
+	h.listed = true
+	answered := false
+	for _, r := range h.runtimes() {
+		all, err := r.Containers()
+		if errors.Is(err, runtimes.ErrAbsent) {
+			continue
+		}
+		if err != nil {
+			h.unlisted = fmt.Errorf("%w: %w", ErrAway, err)
+			return nil, h.unlisted
+		}
+		answered = true
+		h.containers = append(h.containers, all...)
+	}
+	if !answered {
+		h.unlisted = ErrAway
+	}
+	return h.containers, h.unlisted
+}
+
+func bindContainer(h *Host, text string) (Binding, error) {
+	all, err := h.listContainers()
+	if err != nil {
+		return Binding{}, err
+	}
+	var found []runtimes.Container
+	for _, c := range all {
+		if matches(c, text) {
+			found = append(found, c)
+		}
+	}
+	label := strings.Contains(text, "=")
+	switch {
+	case len(found) == 0 && label:
+		return Binding{Missing: "there is no container with " + text}, nil
+	case len(found) == 0:
+		return Binding{Missing: "there is no container " + text}, nil
+	case len(found) > 1 && !label:
+		return Binding{Missing: fmt.Sprintf("container %s is one of %s and one of %s: write the ID of one", text, found[0].Runtime.Name, found[1].Runtime.Name)}, nil
+	}
+	var places []Object
+	reason := ""
+	for _, c := range found {
+		one, missing, err := h.containerCgroup(c)
+		if errors.Is(err, runtimes.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return Binding{}, fmt.Errorf("%w: %w", ErrAway, err)
+		}
+		if reason == "" {
+			reason = missing
+		}
+		if one.Path != "" {
+			places = append(places, one)
+		}
+	}
+	return bindObjects(places, reason), nil
+}
+
+// containerCgroup returns the present cgroup of a container, or the path of the future one and the
+// reason why there is none.
+func (h *Host) containerCgroup(c runtimes.Container) (o Object, missing string, err error) {
+	name := c.ID[:minID]
+	if len(c.Names) > 0 {
+		name = c.Names[0]
+	}
+	place, err := c.Place()
+	if err != nil {
+		return o, "", err
+	}
+	if place.PID == 0 {
+		bound, err := bindCgroup(filepath.Join(h.CgroupRoot, place.Future)) // created, before its first process
+		return Object{bound.Number, bound.Path}, "container " + name + " does not run", err
+	}
+	group, err := cgroup.Of(place.PID)
+	if err != nil {
+		return o, "container " + name + " does not run", nil //nolint:nilerr // it ended meanwhile
+	}
+	// The process may be in a cgroup below that of the container.
+	for at := group.Path; at != "/" && at != "."; at = filepath.Dir(at) {
+		if strings.Contains(filepath.Base(at), c.ID) {
+			bound, err := bindCgroup(at)
+			return Object{bound.Number, bound.Path}, bound.Missing, err
+		}
+	}
+	return o, "container " + name + " has no cgroup of its own: its processes are in " + cgroup.Below(group.Path), nil
+}
+
+// bindObjects returns the binding of several cgroups. Without an existing one it waits for reason.
+func bindObjects(all []Object, reason string) (b Binding) {
+	slices.SortFunc(all, func(a, b Object) int {
+		if exists := b.Number != 0; exists != (a.Number != 0) { // existing ones first
+			if exists {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	if len(all) == 0 {
+		return Binding{Missing: reason}
+	}
+	if b.Path = all[0].Path; all[0].Number == 0 {
+		b.Missing = reason
+	} else {
+		b.Key = match.OfCgroup(all[0].Number)
+	}
+	b.setMore(all[1:])
+	return b
+}
