@@ -82,7 +82,7 @@ func matches(c runtimes.Container, text string) bool {
 }
 
 // ErrAway is returned if no service can resolve a selector now. An active binding stays.
-var ErrAway = errors.New("no container runtime answers at /run/docker.sock or /run/podman/podman.sock")
+var ErrAway = errors.New("containers cannot be found")
 
 func (h *Host) runtimes() []runtimes.Runtime {
 	if h.Runtimes == nil {
@@ -111,7 +111,7 @@ func (h *Host) listContainers() ([]runtimes.Container, error) {
 		h.containers = append(h.containers, all...)
 	}
 	if !answered {
-		h.unlisted = ErrAway
+		h.unlisted = fmt.Errorf("%w: neither Docker nor Podman answers at its socket in /run", ErrAway)
 	}
 	return h.containers, h.unlisted
 }

@@ -49,7 +49,7 @@ type Container struct {
 
 // Limits of an answer: the time of a request without events, and bytes.
 const (
-	patience  = 2 * time.Second
+	patience  = 8 * time.Second // systemd starts Podman's service for a request
 	maxAnswer = 32 << 20
 )
 
@@ -79,6 +79,9 @@ func (r Runtime) open(ctx context.Context, request string) (io.ReadCloser, error
 	answer, err := r.client().Do(call)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", r.Socket, ErrAbsent)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%s has not answered at %s within %s", r.Name, r.Socket, patience)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", r.Name, err)
