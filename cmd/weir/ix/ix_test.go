@@ -105,6 +105,7 @@ func TestPlanRejects(t *testing.T) {
 	}{
 		{"no table is given", []string{file}},
 		{"there is no sponsor or port", []string{file, "--rib", rib, "--without", "red"}},
+		{"--paths 0 is not from 1 to 65535", []string{file, "--rib", rib, "--paths", "0"}},
 		{"--paths -1 is not from 1 to 65535", []string{file, "--rib", rib, "--paths", "-1"}},
 		{"short.mrt: MRT: byte ", []string{file, "--rib", short}},
 		{"no path of the table has a port's address", []string{other, "--rib", rib}},

@@ -49,7 +49,12 @@ line, as in 192.0.2.0/24,1000.`,
   weir ix plan exchange.yaml --rib rib.mrt --failures             each sponsor in turn
   weir ix plan exchange.yaml --rib rib.mrt --traffic bytes.csv --format json`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: complete.Policy,
-		RunE: func(_ *cobra.Command, args []string) error { return o.run(a, args[0]) },
+		RunE: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("paths") && (o.paths < 1 || o.paths > 65535) {
+				return fault.New(fault.Usage, "as in --paths 4", "--paths %d is not from 1 to 65535", o.paths)
+			}
+			return o.run(a, args[0])
+		},
 	}
 	o.flags(command)
 	command.Flags().StringVar(&o.without, "without", "", "show the effects if SPONSOR or SPONSOR/PORT fails")
@@ -60,9 +65,6 @@ line, as in 192.0.2.0/24,1000.`,
 }
 
 func (o *planOptions) run(a *cli.App, file string) error {
-	if o.paths < 0 || o.paths > 65535 {
-		return fault.New(fault.Usage, "as in --paths 4", "--paths %d is not from 1 to 65535", o.paths)
-	}
 	if o.each && o.without != "" {
 		return fault.New(fault.Usage, "write one of them", "--failures is beside --without")
 	}
