@@ -22,6 +22,8 @@
 #ifndef WEIR_MATCH_H
 #define WEIR_MATCH_H
 
+#include <bpf/bpf_endian.h>
+
 enum match_bounds {
 	MATCH_SCOPES = 4,         /* scopes of one packet */
 	MATCH_CGROUP_LEVELS = 32, /* cgroup levels that match, including the root */
@@ -41,6 +43,12 @@ enum match_kind {
 struct match_prefix {
 	__u32 length;     /* bits */
 	__u32 address[4]; /* network byte order; IPv4 as IPv4-mapped IPv6 */
+};
+
+/* The same for user ids. */
+struct match_users {
+	__u32 length; /* bits */
+	__u32 user;   /* network byte order */
 };
 
 /*
@@ -68,11 +76,12 @@ struct {
 	__type(value, __u32);
 } scope_cgroups SEC(".maps");
 
-/* User id to scope. */
+/* User id to scope, longest match: a user's subordinate ids are some ranges. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, 1);
-	__type(key, __u32);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct match_users);
 	__type(value, __u32);
 } scope_users SEC(".maps");
 
@@ -116,6 +125,13 @@ static __always_inline void match_add(struct match_scopes *found, const __u32 *s
 	if (found->count < MATCH_SCOPES)
 		found->scope[found->count & (MATCH_SCOPES - 1)] = *scope;
 	found->count++;
+}
+
+static __always_inline void match_add_user(struct match_scopes *found, __u32 user)
+{
+	struct match_users key = {.length = 32, .user = bpf_htonl(user)};
+
+	match_add(found, bpf_map_lookup_elem(&scope_users, &key));
 }
 
 #endif /* WEIR_MATCH_H */

@@ -186,11 +186,8 @@ __attribute__((noinline)) int match_own(struct __sk_buff *skb, __u32 kinds, stru
 				match_add_here(skb, found, scope);
 		}
 	}
-	if (kinds & MATCH_USERS) {
-		__u32 user = match_user(skb);
-
-		match_add(found, bpf_map_lookup_elem(&scope_users, &user));
-	}
+	if (kinds & MATCH_USERS)
+		match_add_user(found, match_user(skb));
 	if (kinds & MATCH_MARKS) {
 		__u32 mark = match_mark(skb);
 

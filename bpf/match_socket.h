@@ -168,11 +168,8 @@ static __always_inline void match_socket_own(struct bpf_sock_ops *ops, const str
 
 	if (kinds & MATCH_CGROUPS)
 		match_socket_cgroups(sk, foreign, found);
-	if (kinds & MATCH_USERS) {
-		__u32 user = match_socket_user(sk);
-
-		match_add(found, bpf_map_lookup_elem(&scope_users, &user));
-	}
+	if (kinds & MATCH_USERS)
+		match_add_user(found, match_socket_user(sk));
 	if (kinds & MATCH_MARKS && !foreign) {
 		__u32 mark = sk->sk_mark;
 

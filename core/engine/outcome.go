@@ -108,8 +108,11 @@ func (e *Engine) mechanism(h held) string {
 		return ""
 	}
 	key := h.Bound.Key.String()
-	if keys := h.Bound.Keys(); len(keys) > 1 {
-		key = fmt.Sprintf("%d cgroups", len(keys))
+	switch n := len(h.Bound.Cgroups()); {
+	case n > 1:
+		key = fmt.Sprintf("%d cgroups", n)
+	case h.Bound.Subordinates != "":
+		key += " and its subordinate ids"
 	}
 	if h.Selector.Kind == policy.Group {
 		key = "its member scopes"

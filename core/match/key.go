@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"net/netip"
 )
 
@@ -28,6 +29,8 @@ type Key struct {
 	Kind   Kind         `json:"kind,omitempty"`
 	Number uint64       `json:"number,omitempty"`
 	Prefix netip.Prefix `json:"prefix,omitzero"`
+	// Bits is the number of leading bits of a user id that count; 0 for all.
+	Bits int `json:"bits,omitempty"`
 }
 
 // OfCgroup returns the key of a cgroup and its descendants, within the first MaxCgroupLevels
@@ -36,6 +39,26 @@ func OfCgroup(id uint64) Key { return Key{Kind: Cgroup, Number: id} }
 
 // OfUser returns the key of the sockets of a user.
 func OfUser(uid uint32) Key { return Key{Kind: User, Number: uint64(uid)} }
+
+// OfUsers returns the keys of count users from the first on: the aligned blocks of the range.
+func OfUsers(first, count uint32) (all []Key) {
+	for at, end := uint64(first), min(uint64(first)+uint64(count), 1<<userBits); at < end; {
+		size := bits.TrailingZeros64(at | 1<<userBits)
+		for uint64(1)<<size > end-at {
+			size--
+		}
+		k := OfUser(uint32(at))
+		if size > 0 {
+			k.Bits = userBits - size
+		}
+		all = append(all, k)
+		at += 1 << size
+	}
+	return all
+}
+
+// userBits is the length of a user id.
+const userBits = 32
 
 // OfInterface returns the key of the interface with this index in the network namespace of Prepare.
 // If the kernel does not report the namespace of a packet (cgroup_skb before Linux 6.15), the same
@@ -72,6 +95,8 @@ func (k Key) check() error {
 		return fmt.Errorf("traffic cannot be matched by %q", k.Kind)
 	case k.Kind == Prefix && !k.Prefix.IsValid():
 		return fmt.Errorf("the prefix is not valid")
+	case k.Bits < 0 || k.Bits > userBits || k.Bits > 0 && k.Kind != User:
+		return fmt.Errorf("a key of the %s cannot count %d bits", k.Kind, k.Bits)
 	case kind.narrow && k.Number > math.MaxUint32:
 		return fmt.Errorf("the number of the %s is above 32 bits: %d", k.Kind, k.Number)
 	}
@@ -81,16 +106,27 @@ func (k Key) check() error {
 // mappedBits is the prefix length of IPv4-mapped addresses.
 const mappedBits = 96
 
-// bits maps IPv4 into IPv6, so that one trie holds both.
-func (k Key) bits() matchMatchPrefix {
+// prefix maps IPv4 into IPv6, so that one trie holds both.
+func (k Key) prefix() matchMatchPrefix {
 	length := k.Prefix.Bits()
 	if k.Prefix.Addr().Is4() {
 		length += mappedBits
 	}
 	address := k.Prefix.Masked().Addr().As16()
-	bits := matchMatchPrefix{Length: uint32(length)}
-	for i := range bits.Address {
-		bits.Address[i] = binary.NativeEndian.Uint32(address[4*i:])
+	key := matchMatchPrefix{Length: uint32(length)}
+	for i := range key.Address {
+		key.Address[i] = binary.NativeEndian.Uint32(address[4*i:])
 	}
-	return bits
+	return key
+}
+
+// users returns the key of a user id, or of those that begin with the same bits.
+func (k Key) users() matchMatchUsers {
+	length := uint32(userBits)
+	if k.Bits > 0 {
+		length = uint32(k.Bits)
+	}
+	var id [4]byte
+	binary.BigEndian.PutUint32(id[:], uint32(k.Number))
+	return matchMatchUsers{Length: length, User: binary.NativeEndian.Uint32(id[:])}
 }

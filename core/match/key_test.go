@@ -26,8 +26,8 @@ func TestKeysThatADataPlaneCannotTellApartAreEqual(t *testing.T) {
 		if (one == other) != test.same {
 			t.Errorf("%s and %s: keys %v and %v, want the same: %t", test.one, test.other, one.Prefix, other.Prefix, test.same)
 		}
-		if (one.bits() == other.bits()) != test.same {
-			t.Errorf("%s and %s: entries %v and %v, want the same: %t", test.one, test.other, one.bits(), other.bits(), test.same)
+		if (one.prefix() == other.prefix()) != test.same {
+			t.Errorf("%s and %s: entries %v and %v, want the same: %t", test.one, test.other, one.prefix(), other.prefix(), test.same)
 		}
 	}
 }
@@ -65,6 +65,28 @@ func TestKeysThatNoPacketCouldHaveAreRefused(t *testing.T) {
 	for _, key := range []Key{{}, {Kind: "colour"}, OfPrefix(netip.Prefix{}), OfInterface(-1), {Kind: Mark, Number: 1 << 32}} {
 		if _, err := (Maps{}).Reassign(nil, Assignments{key: 1}); err == nil {
 			t.Errorf("%+v was assigned", key)
+		}
+	}
+}
+
+// A range of users is covered exactly, in few keys.
+func TestRangesOfUsersAreAlignedBlocks(t *testing.T) {
+	for _, r := range []struct{ first, count uint32 }{{100000, 65536}, {165536, 65536}, {0, 1}, {0, 7}, {1, 1}, {7, 9}, {65536, 65536}, {1<<32 - 5, 5}, {1<<32 - 1, 1}} {
+		keys := OfUsers(r.first, r.count)
+		var sum uint64
+		at := uint64(r.first)
+		for _, k := range keys {
+			size := uint64(1)
+			if k.Bits > 0 {
+				size = 1 << (32 - k.Bits)
+			}
+			if err := k.check(); err != nil || k.Number != at || k.Number%size != 0 {
+				t.Errorf("%+v: key %+v after %d: %v", r, k, at, err)
+			}
+			at, sum = at+size, sum+size
+		}
+		if sum != uint64(r.count) || len(keys) > 2*16 {
+			t.Errorf("%+v: %d keys of %d users", r, len(keys), sum)
 		}
 	}
 }

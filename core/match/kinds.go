@@ -45,11 +45,11 @@ var structures = map[ebpf.ProgramType]need{ebpf.SockOps: {asm.FnSkcToTcpSock, tr
 var kinds = map[Kind]kind{
 	Cgroup: {entries: matchMapScopeCgroups, bit: matchMatchKindMATCH_CGROUPS, form: wide, needs: structures,
 		words: func(k Key) string { return fmt.Sprintf("cgroup id %d and the cgroups below it", k.Number) }},
-	User: {entries: matchMapScopeUsers, bit: matchMatchKindMATCH_USERS, narrow: true, form: narrow, needs: structures,
+	User: {entries: matchMapScopeUsers, bit: matchMatchKindMATCH_USERS, narrow: true, form: formOf(Key.users), needs: structures,
 		words: func(Key) string { return "the socket's user" }},
 	Interface: {entries: matchMapScopeInterfaces, bit: matchMatchKindMATCH_INTERFACES, narrow: true, form: narrow, needs: structures,
 		words: func(k Key) string { return fmt.Sprintf("interface index %d", k.Number) }},
-	Prefix: {entries: matchMapScopePrefixes, bit: matchMatchKindMATCH_PREFIXES, form: formOf(Key.bits),
+	Prefix: {entries: matchMapScopePrefixes, bit: matchMatchKindMATCH_PREFIXES, form: formOf(Key.prefix),
 		words: func(Key) string { return "longest remote prefix" }},
 	Netns: {entries: matchMapScopeNetspaces, bit: matchMatchKindMATCH_NETNS, form: wide,
 		needs: map[ebpf.ProgramType]need{

@@ -25,6 +25,9 @@ func Prepare(spec *ebpf.CollectionSpec, program ebpf.ProgramType, scopes int) er
 			entries.MaxEntries = uint32(scopes)
 		}
 	}
+	if users := spec.Maps[matchMapScopeUsers]; users != nil {
+		users.MaxEntries *= BlocksPerUser
+	}
 	if orders := spec.Maps[matchMapScopeOrders]; orders != nil {
 		orders.MaxEntries = uint32(scopes)
 	}
@@ -48,6 +51,10 @@ func Prepare(spec *ebpf.CollectionSpec, program ebpf.ProgramType, scopes int) er
 	}
 	return nil
 }
+
+// BlocksPerUser is the number of keys that Prepare reserves for each user: his own, and the blocks
+// of his subordinate ids. An entry takes memory only when it is used.
+const BlocksPerUser = 64
 
 // ThisNetns returns the cookie of this thread's network namespace (Linux 5.14).
 func ThisNetns() (uint64, error) {

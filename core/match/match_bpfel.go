@@ -57,6 +57,12 @@ type matchMatchPrefix struct {
 	Address [4]uint32
 }
 
+type matchMatchUsers struct {
+	_      structs.HostLayout
+	Length uint32
+	User   uint32
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.

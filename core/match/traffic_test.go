@@ -209,6 +209,8 @@ func TestEveryKindMatches(t *testing.T) {
 		{"another cgroup", func() Key { return OfCgroup(id(t, other)) }, false, [3]uint64{}},
 		{"user of the client", func() Key { return OfUser(clientUser) }, false, [3]uint64{1, 0, 1}},
 		{"user of the server", func() Key { return OfUser(serverUser) }, false, [3]uint64{0, 1, 1}},
+		{"a range of users with the client", func() Key { return Key{Kind: User, Number: clientUser &^ 0xff, Bits: 24} }, false, [3]uint64{1, 1, 2}},
+		{"a range of other users", func() Key { return Key{Kind: User, Number: 1 << 16, Bits: 16} }, false, [3]uint64{}},
 		{"mark of the client", func() Key { return OfMark(clientMark) }, false, [3]uint64{1, 0, 1}},
 		{"mark of the server", func() Key { return OfMark(serverMark) }, false, [3]uint64{0, 1, 1}},
 		{"no mark", func() Key { return OfMark(0) }, false, [3]uint64{}},

@@ -42,7 +42,7 @@ func (b Binding) Keys() (all []match.Key) {
 			all = append(all, match.OfCgroup(o.Number))
 		}
 	}
-	return all
+	return append(all, subordinateKeys(b.Subordinates)...)
 }
 
 // Cgroups lists the existing and future cgroups.

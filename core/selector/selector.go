@@ -46,6 +46,8 @@ type Binding struct {
 	More string `json:"more,omitempty"`
 	// Missing describes the missing object for which the scope waits.
 	Missing string `json:"missing,omitempty"`
+	// Subordinates lists the subordinate ids of a user as FIRST:COUNT,...; "" for none.
+	Subordinates string `json:"subordinates,omitempty"`
 }
 
 // Interface is the key of the kind that matches by device.
@@ -95,6 +97,8 @@ type Host struct {
 	Device func(name string) string
 	// Runtimes lists the container runtimes; nil for those of this host.
 	Runtimes []runtimes.Runtime
+	// SubordinateIDs is the file of subordinate user ids, subuid(5); "" for /etc/subuid.
+	SubordinateIDs string
 
 	answers map[string]string   // the manager's, by unit
 	silent  bool                // the manager does not answer

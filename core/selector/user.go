@@ -42,7 +42,7 @@ func readID(text string) (uint32, error) {
 // user matches sockets by the user that opened them.
 var user = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "user", Doc: "Sockets of a user, by user id.", Sample: userID(0), Schema: `{"type": "integer"}`,
+		Key: "user", Doc: "Sockets of a user, by user id, and of the user's subordinate ids (subuid(5)).", Sample: userID(0), Schema: `{"type": "integer"}`,
 		Parse: func(text string) (string, string, error) {
 			if _, err := readID(text); err != nil {
 				return "", "", err
@@ -50,9 +50,13 @@ var user = Kind{
 			return text, "user " + text, nil
 		},
 	},
-	Bind: func(_ *Host, text string) (Binding, error) {
+	Bind: func(h *Host, text string) (Binding, error) {
 		id, err := readID(text)
-		return Binding{Key: match.OfUser(id)}, err
+		if err != nil {
+			return Binding{}, err
+		}
+		subordinates, err := h.subordinates(text)
+		return Binding{Key: match.OfUser(id), Subordinates: subordinates}, err
 	},
 	Inside: func(_ *Host, text string) (Inside, string, error) {
 		uid, err := readID(text)

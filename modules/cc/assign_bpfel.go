@@ -72,6 +72,12 @@ type assignMatchPrefix struct {
 	Address [4]uint32
 }
 
+type assignMatchUsers struct {
+	_      structs.HostLayout
+	Length uint32
+	User   uint32
+}
+
 type assignReceiveSocket struct {
 	_       structs.HostLayout
 	Control struct {

@@ -63,6 +63,12 @@ type markMatchPrefix struct {
 	Address [4]uint32
 }
 
+type markMatchUsers struct {
+	_      structs.HostLayout
+	Length uint32
+	User   uint32
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.

@@ -460,6 +460,12 @@ type ioamMatchPrefix struct {
 	Address [4]uint32
 }
 
+type ioamMatchUsers struct {
+	_      structs.HostLayout
+	Length uint32
+	User   uint32
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.

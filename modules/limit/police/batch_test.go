@@ -5,6 +5,7 @@ package police
 import (
 	"encoding/binary"
 	"errors"
+	"math/bits"
 	"net/netip"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestReassignReplacesAllAtOnce(t *testing.T) {
 		{"a cgroup that is gone", o.ScopeCgroups, uint64(70), -1},
 		{"a cgroup with another scope", o.ScopeCgroups, uint64(71), 6},
 		{"a new cgroup", o.ScopeCgroups, uint64(72), 7},
-		{"a user that nobody spoke of", o.ScopeUsers, uint32(7), 2},
+		{"a user that nobody spoke of", o.ScopeUsers, limitMatchUsers{Length: 32, User: bits.ReverseBytes32(7)}, 2},
 		{"an interface that is gone", o.ScopeInterfaces, uint32(3), -1},
 		{"a prefix that stays", o.ScopePrefixes, trie(prefix), 4},
 		{"a prefix that is gone", o.ScopePrefixes, trie(other), -1},

@@ -159,6 +159,12 @@ type limitMatchPrefix struct {
 	Address [4]uint32
 }
 
+type limitMatchUsers struct {
+	_      structs.HostLayout
+	Length uint32
+	User   uint32
+}
+
 type limitSocketOwner struct {
 	_     structs.HostLayout
 	Group [32]uint64
