@@ -16,8 +16,8 @@ import (
 )
 
 // subordinates returns the subordinate ids of a user, which newuidmap(1) lets him use: the lines
-// NAME:FIRST:COUNT of subuid(5) with his name or id, as FIRST:COUNT,... Lines that newuidmap ignores
-// are ignored.
+// NAME:FIRST:COUNT of subuid(5) with his name or id, as FIRST:COUNT,... Malformed lines are ignored,
+// as by newuidmap.
 func (h *Host) subordinates(id string) (string, error) {
 	text, err := os.ReadFile(cmp.Or(h.SubordinateIDs, "/etc/subuid"))
 	switch {

@@ -59,6 +59,13 @@ func flagValues(a *cli.App) map[string]completer {
 		all["fleet "+name], all["fleet serve "+name], all["fleet enroll "+name] = Free, Free, Free
 	}
 	all["fleet simulate loss"], all["dir"], all["credentials"], all["file"] = Free, folders, files, files
+	for _, name := range []string{"archive", "organization", "node", "tls-listen"} {
+		all["measure archive "+name], all["measure serve "+name] = Free, Free
+	}
+	all["measure archive spool"], all["measure serve spool"] = folders, folders
+	all["measure serve cert"], all["measure serve key"], all["measure run bind"] = files, files, Free
+	all["measure run direction"] = words("download", "upload", "both")
+	all["measure serve client-address"] = words("full", "prefix", "none")
 	for _, name := range []string{"plan", "apply", "status", "remove"} {
 		all["fleet "+name+" server"] = Free
 	}
