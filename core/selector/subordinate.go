@@ -15,9 +15,9 @@ import (
 	"weir/core/match"
 )
 
-// subordinates returns the subordinate ids of a user, which newuidmap(1) lets him use: the lines
-// NAME:FIRST:COUNT of subuid(5) with his name or id, as FIRST:COUNT,... Malformed lines are ignored,
-// as by newuidmap.
+// subordinates returns the subordinate ids of a user, which newuidmap(1) allows the user: the lines
+// NAME:FIRST:COUNT of subuid(5) with the user's name or id, as FIRST:COUNT,... Like newuidmap, it
+// ignores malformed lines.
 func (h *Host) subordinates(id string) (string, error) {
 	text, err := os.ReadFile(cmp.Or(h.SubordinateIDs, "/etc/subuid"))
 	switch {
