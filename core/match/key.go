@@ -120,7 +120,7 @@ func (k Key) prefix() matchMatchPrefix {
 	return key
 }
 
-// users returns the key of a user id, or of those that begin with the same bits.
+// users returns the entry of a user id, or of all user ids with the same leading bits.
 func (k Key) users() matchMatchUsers {
 	length := uint32(userBits)
 	if k.Bits > 0 {
