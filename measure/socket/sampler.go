@@ -92,8 +92,8 @@ func (s *Series) Rate() uint64 { return s.rate.Load() }
 func (s *Series) Bytes() uint64 { return s.bytes.Load() }
 
 // Wait returns the time until the socket has queued less than its limit; 0 if it has already, or if
-// the limit is so high that TCP_NOTSENT_LOWAT keeps it: the kernel appends up to 64 KiB to a queued
-// segment without a check of the limit.
+// the limit is so high that TCP_NOTSENT_LOWAT keeps it: with a limit of 16 KiB, 39 to 65 KiB stood
+// unsent.
 func (s *Series) Wait() time.Duration {
 	rate := s.rate.Load()
 	limit := max(rate*uint64(queueTime)/uint64(time.Second), minQueue)
