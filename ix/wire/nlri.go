@@ -58,8 +58,8 @@ func (n *NLRI) Next() (prefix netip.Prefix, id uint32, ok bool) {
 	if len(n.bytes) == 0 {
 		return prefix, 0, false
 	}
-	rest, reason := n.bytes, ""
-	if prefix, id, rest, reason = n.cut(); reason != "" {
+	prefix, id, rest, reason := n.cut()
+	if reason != "" {
 		n.bytes = nil
 		return netip.Prefix{}, 0, false
 	}
