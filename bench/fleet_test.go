@@ -35,24 +35,11 @@ func BenchmarkFleet(b *testing.B) {
 	l.Limit(fmt.Sprintf("%dMbit", int(fleetRate/1e6)))
 	l.Enroll()
 	modes := []string{"shared", "static"}
-	follow := func(h *fleettest.Host, mode string) {
-		if mode == "shared" {
-			h.Follow(", min: 1Mbit")
-		} else {
-			h.Daemon(fmt.Sprintf("version: 1\nscopes: {job: {cgroup: /job, egress: %dMbit}}\n", int(fleetRate/1e6)/fleetHosts))
-		}
-	}
 	const starts = 2
 	all := map[string][]fleetUse{}
 	for range starts {
 		for _, mode := range modes {
-			for _, h := range l.Hosts {
-				follow(h, mode)
-			}
-			if mode == "shared" {
-				l.Joined()
-			}
-			time.Sleep(2 * time.Second) // the policies take effect
+			limitFleet(l, mode)
 			all[mode] = append(all[mode], loadFleet(l))
 			for _, h := range l.Hosts {
 				h.Kill()
@@ -72,6 +59,28 @@ func BenchmarkFleet(b *testing.B) {
 				b.ReportMetric(values[len(values)-1], name+"-max")
 			}
 		})
+	}
+}
+
+// limitFleet starts the daemons of all hosts with a shared limit or a static split.
+func limitFleet(l *fleettest.Lab, mode string) {
+	const part = fleetRate / fleetHosts
+	for _, h := range l.Hosts {
+		if mode == "shared" {
+			h.Follow(", min: 1Mbit")
+		} else {
+			h.Daemon(fmt.Sprintf("version: 1\nscopes: {job: {cgroup: /job, egress: %dMbit}}\n", int(part/1e6)))
+		}
+	}
+	for _, h := range l.Hosts {
+		if mode == "shared" {
+			h.Enforces(`"shared": {`)
+		} else {
+			h.Enforces(fmt.Sprintf(`"rate": %d`, int(part)))
+		}
+	}
+	if mode == "shared" {
+		l.Joined()
 	}
 }
 

@@ -205,6 +205,16 @@ func (h *Host) Daemon(policy string) {
 		h.lab.Binary, "daemon", h.policy, "--socket", "")
 }
 
+// Enforces waits until the host enforces a policy whose status, as JSON, has the given text.
+func (h *Host) Enforces(text string) {
+	h.lab.Helper()
+	testutil.Eventually(h.lab, 30*time.Second, h.Name+" enforces "+text, func() bool {
+		status, err := exec.Command("nsenter", "--net="+h.Net.Path(), "--target", fmt.Sprint(h.holder.Process.Pid), "--mount", "--cgroup",
+			h.lab.Binary, "status", "--format", "json").Output()
+		return err == nil && strings.Contains(string(status), `"state": "enforced"`) && strings.Contains(string(status), text)
+	})
+}
+
 // Kill ends the host's daemon at once.
 func (h *Host) Kill() { End(h.daemon, syscall.SIGKILL) }
 
