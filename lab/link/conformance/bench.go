@@ -108,11 +108,19 @@ type arrival struct {
 // side, and ends when all frames have arrived or none came for the quiet time.
 func exchange(t *testing.T, from, to *rawsock.Socket, frames [][]byte, want int, quiet time.Duration) (sent []time.Duration, got []arrival) {
 	t.Helper()
+	return send(t, from, frames), collect(t, to, want, quiet)
+}
+
+// send sends frames from one CPU: frames of several CPUs may overtake each other in the kernel,
+// behind the link. It returns the send times.
+func send(t *testing.T, from *rawsock.Socket, frames [][]byte) (sent []time.Duration) {
+	t.Helper()
+	defer testutil.OnOneCPU(t)()
 	for _, frame := range frames {
 		sent = append(sent, rawsock.Now())
 		must(t, from.Send(t.Context(), frame))
 	}
-	return sent, collect(t, to, want, quiet)
+	return sent
 }
 
 func collect(t *testing.T, to *rawsock.Socket, want int, quiet time.Duration) (got []arrival) {

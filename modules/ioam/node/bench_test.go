@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 
 	"weir/core/module"
 	"weir/kernel/device"
+	"weir/kernel/testutil"
 	"weir/modules/ioam/codec"
 )
 
@@ -286,29 +286,10 @@ func (c *chain) set(b testing.TB, treatment string) {
 	c.apply(b, "aramis", nodePolicy(3, "ingress, egress", "", ", remove: true}"+remove.String()+"\n    211: {", ""))
 }
 
-// onOneCPU binds the calling goroutine to CPU 0 until it calls the returned function: an option
-// `every: N` counts packets per CPU.
-func onOneCPU(tb testing.TB) (release func()) {
-	tb.Helper()
-	runtime.LockOSThread()
-	var before, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		tb.Fatal(err)
-	}
-	one.Set(0)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		tb.Fatal(err)
-	}
-	return func() {
-		_ = unix.SchedSetaffinity(0, &before)
-		runtime.UnlockOSThread()
-	}
-}
-
 // rate returns packets per second over the chain. Each packet has arrived when its send returns.
 func (c *chain) rate(b testing.TB, from int) float64 {
 	b.Helper()
-	defer onOneCPU(b)()
+	defer testutil.OnOneCPU(b)()
 	datagram := make([]byte, 1200-48)
 	var took []time.Duration
 	_, bursts := roundsAndBursts()

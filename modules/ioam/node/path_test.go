@@ -276,7 +276,7 @@ func TestANodeComesAndGoes(t *testing.T) {
 	c.domain(t, "trace: [node], nodes: 3, every: 2")
 	c.apply(t, "porthos", "ioam: {node: 9, interfaces: {left: {id: 5}}}\nscopes: {}")
 	from, to := c.datagrams(t)
-	defer onOneCPU(t)()
+	defer testutil.OnOneCPU(t)() // `every: N` counts packets per CPU
 	for range 4 {
 		if _, err := unix.Write(from, []byte("weir")); err != nil {
 			t.Fatal(err)
