@@ -205,7 +205,7 @@ func (h *Host) Daemon(policy string) {
 		h.lab.Binary, "daemon", h.policy, "--socket", "")
 }
 
-// Enforces waits until the host enforces a policy whose status, as JSON, has the given text.
+// Enforces waits until the host enforces its policy, and status as JSON has the given text.
 func (h *Host) Enforces(text string) {
 	h.lab.Helper()
 	testutil.Eventually(h.lab, 30*time.Second, h.Name+" enforces "+text, func() bool {
