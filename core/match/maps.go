@@ -52,8 +52,8 @@ func Prepare(spec *ebpf.CollectionSpec, program ebpf.ProgramType, scopes int) er
 	return nil
 }
 
-// BlocksPerUser is the number of keys that Prepare reserves for each user: his own, and the blocks
-// of his subordinate ids. An entry takes memory only when it is used.
+// BlocksPerUser is the number of keys that Prepare reserves for each user: the user's own, and the
+// blocks of the subordinate ids. An entry takes memory only when it is used.
 const BlocksPerUser = 64
 
 // ThisNetns returns the cookie of this thread's network namespace (Linux 5.14).

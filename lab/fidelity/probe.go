@@ -8,8 +8,7 @@ import (
 	"hash/crc32"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"weir/kernel/clock"
 	"weir/lab/link/rawsock"
 )
 
@@ -75,9 +74,7 @@ func parse(f []byte) (number uint32, sent time.Duration, ok bool) {
 }
 
 func monotonic() time.Duration {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
-	return time.Duration(now.Nano())
+	return time.Duration(clock.Now())
 }
 
 // pace spaces frames like a leaky bucket: each takes a time, and frames worth ahead may leave

@@ -9,6 +9,7 @@ import (
 
 	"weir/core/module"
 	"weir/internal/units"
+	"weir/kernel/clock"
 	"weir/modules/fleet/bus"
 	"weir/modules/fleet/member"
 	"weir/modules/fleet/wire"
@@ -259,7 +260,7 @@ func (a *agent) save() error {
 	for _, f := range a.limits {
 		c := claim{Scope: f.Scope, Direction: f.Direction.String(), Limit: f.Name, Rate: f.claim.Rate, Floor: f.claim.Floor, Used: f.used, Reason: f.claim.Reason}
 		if left := time.Until(f.claim.Until); left > 0 {
-			c.Until = monotonic() + left
+			c.Until = time.Duration(clock.Now()) + left
 		}
 		a.state.Claims = append(a.state.Claims, c)
 	}

@@ -11,9 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/atomicfile"
+	"weir/kernel/clock"
 )
 
 // state is the file of the membership: floors and boot number for the next daemon, the rest for
@@ -43,7 +42,7 @@ func (c claim) lease() time.Duration {
 	if c.Until == 0 {
 		return 0
 	}
-	return max(0, c.Until-monotonic())
+	return max(0, c.Until-time.Duration(clock.Now()))
 }
 
 // settle gives a claim with an ended lease its floor.
@@ -51,14 +50,6 @@ func (c *claim) settle() {
 	if c.Until != 0 && c.lease() == 0 {
 		c.Rate, c.Until = c.Floor, 0
 	}
-}
-
-func monotonic() time.Duration {
-	var now unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
-		return 0 // the clock always exists
-	}
-	return time.Duration(now.Nano())
 }
 
 func (s state) problem() string {

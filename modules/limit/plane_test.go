@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"weir/core/module"
 	"weir/core/selector"
 	"weir/internal/direction"
 	"weir/kernel/cgroup"
+	"weir/kernel/clock"
 	"weir/kernel/netns"
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
@@ -219,11 +219,7 @@ func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 		return opened
 	}
 	lead("two", "  two: {user: 8, egress: 1Mbit, ingress: 1Mbit}\n")
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, filepath.Join(h.Pins, "states"), uint64(now.Nano())+uint64(time.Hour))
+	fill(t, filepath.Join(h.Pins, "states"), uint64(clock.Now())+uint64(time.Hour))
 	fill(t, filepath.Join(h.Pins, "counts"), 5)
 	fill(t, filepath.Join(h.Pins, "rtts"), 9)
 	lead("two", "")

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/core/module"
 	"weir/internal/direction"
+	"weir/kernel/clock"
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
 	"weir/modules/limit/police"
@@ -54,22 +53,15 @@ func TestARaiseOfAGrantShortensTheVirtualQueue(t *testing.T) {
 		}
 		return value
 	}
-	now := func() int64 {
-		var at unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {
-			t.Fatal(err)
-		}
-		return at.Nano()
-	}
 	if err := rates.Grant(limit, 1e6, 1e6, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	value := queue()
-	binary.NativeEndian.PutUint64(value, uint64(now()+int64(time.Hour)))
+	binary.NativeEndian.PutUint64(value, uint64(clock.Now()+int64(time.Hour)))
 	if err := queues.Put(key, value); err != nil {
 		t.Fatal(err)
 	}
-	before := now()
+	before := clock.Now()
 	if err := rates.Grant(limit, 20e6, 1e6, time.Minute); err != nil {
 		t.Fatal(err)
 	}

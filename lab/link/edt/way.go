@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/kernel/bpferr"
+	"weir/kernel/clock"
 	"weir/kernel/device"
 	"weir/kernel/tc"
 	"weir/lab/link"
@@ -138,16 +139,10 @@ func mix(z uint64) uint64 {
 
 // begin resets the maximum queue length.
 func (w *way) begin() error {
-	if err := w.objects.EdtDepth.Put(uint32(0), &wayEdtDepths{BeganNs: uint64(now())}); err != nil {
+	if err := w.objects.EdtDepth.Put(uint32(0), &wayEdtDepths{BeganNs: uint64(clock.Now())}); err != nil {
 		return fmt.Errorf("forget queue lengths: %w", err)
 	}
 	return nil
-}
-
-func now() int64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return t.Nano()
 }
 
 // depths returns the intervals that are over.
@@ -156,7 +151,7 @@ func (w *way) depths() ([]uint32, error) {
 	if err := w.objects.EdtDepth.Lookup(uint32(0), &d); err != nil {
 		return nil, err
 	}
-	over := min(max(0, (now()-int64(d.BeganNs))/int64(link.DepthInterval)), int64(len(d.Octets)))
+	over := min(max(0, (clock.Now()-int64(d.BeganNs))/int64(link.DepthInterval)), int64(len(d.Octets)))
 	return d.Octets[:over], nil
 }
 

@@ -126,8 +126,8 @@ func (c *cable) run() {
 			if c.forget.Swap(false) {
 				for _, w := range c.ways {
 					w.counters.MaxBacklog = 0
-					w.depth.begin(monotonic())
-					w.model.Begin(monotonic())
+					w.depth.begin(clock.Now())
+					w.model.Begin(clock.Now())
 				}
 			}
 			c.publish(0)

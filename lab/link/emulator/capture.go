@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"weir/kernel/clock"
 	"weir/lab/link"
 	"weir/lab/link/model"
 	"weir/lab/link/pcapng"
@@ -40,7 +41,7 @@ func openCapture(path, cable string, snap, cables int) (*capture, error) {
 		return nil, fmt.Errorf("make packet trace: %w", err)
 	}
 	chunks := max(leastChunks, min(mostChunks, allChunks/cables))
-	c := &capture{file: file, snap: snap, offset: time.Now().UnixNano() - monotonic(),
+	c := &capture{file: file, snap: snap, offset: time.Now().UnixNano() - clock.Now(),
 		empty: make(chan []byte, chunks), full: make(chan []byte, chunks), written: make(chan error, 1)}
 	for range chunks {
 		c.empty <- make([]byte, 0, chunkSize)
@@ -83,7 +84,7 @@ func (c *capture) frame(direction int, at int64, octets int, content []byte, com
 // close writes the rest after the end of the thread.
 func (c *capture) close() error {
 	for direction, missing := range c.missing {
-		c.current = pcapng.Statistics(c.current, direction, monotonic()+c.offset, missing)
+		c.current = pcapng.Statistics(c.current, direction, clock.Now()+c.offset, missing)
 	}
 	c.full <- c.current
 	close(c.full)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"weir/kernel/clock"
 	"weir/kernel/netns"
 	"weir/lab/link"
 )
@@ -156,7 +157,7 @@ func (w *workers) drops() (all [][2]link.Drops, err error) {
 
 // depths reads the queues' lengths over time.
 func (w *workers) depths() (r report) {
-	now := monotonic()
+	now := clock.Now()
 	for _, c := range w.cables {
 		r.Depths = append(r.Depths, [2][]uint32{c.ways[0].depth.read(now), c.ways[1].depth.read(now)})
 	}

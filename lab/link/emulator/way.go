@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"weir/kernel/clock"
 	"weir/kernel/xsk"
 	"weir/lab/link"
@@ -47,7 +45,7 @@ type way struct {
 }
 
 func newWay(from, to *xsk.Socket, s *store, d link.Direction, ring int) *way {
-	w := &way{discipline: d.Queue.Discipline, trace: &atomic.Pointer[capture]{}, depth: newDepth(monotonic()), from: from, to: to, store: s, model: model.New(d, s.umem.Count()), refill: ring * 3 / 4}
+	w := &way{discipline: d.Queue.Discipline, trace: &atomic.Pointer[capture]{}, depth: newDepth(clock.Now()), from: from, to: to, store: s, model: model.New(d, s.umem.Count()), refill: ring * 3 / 4}
 	ordered := (d.Jitter == 0 || d.KeepOrder) && d.Reorder == 0 && !slices.ContainsFunc(d.Schedule, func(s link.Step) bool { return s.Delay != d.Delay })
 	w.hold = newHold(ordered, s.umem.Count())
 	if w.managed = w.model.Manage(s.umem.Count()); w.managed != nil {
@@ -253,10 +251,4 @@ func (w *way) transmit(d xsk.Desc) {
 		}
 		d = behind
 	}
-}
-
-func monotonic() int64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
-	return now.Nano()
 }

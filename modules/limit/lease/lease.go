@@ -174,7 +174,7 @@ func (s *Setter) load() error {
 	if err != nil {
 		return fmt.Errorf("read lease program: %w", err)
 	}
-	replacements := map[string]*ebpf.Map{leaseMapConfigs: s.configs, leaseMapLeases: s.table.leases}
+	replacements := map[string]*ebpf.Map{leaseMapConfigs: s.configs}
 	if s.queues != nil {
 		replacements[leaseMapQueues] = s.queues
 		if err := spec.Variables[leaseVarLeaseScales].Set(uint32(1)); err != nil {
@@ -182,9 +182,6 @@ func (s *Setter) load() error {
 		}
 	}
 	for name, m := range replacements {
-		if name == leaseMapLeases {
-			continue
-		}
 		info, err := m.Info()
 		if err != nil {
 			return fmt.Errorf("query %s of limits: %w", name, err)
@@ -195,6 +192,7 @@ func (s *Setter) load() error {
 		c := spec.Maps[name]
 		c.Type, c.KeySize, c.ValueSize, c.MaxEntries, c.Flags = info.Type, info.KeySize, info.ValueSize, info.MaxEntries, info.Flags
 	}
+	replacements[leaseMapLeases] = s.table.leases
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return Needs.Fault("lift memory lock limit", err)
 	}

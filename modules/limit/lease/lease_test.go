@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
+	"weir/kernel/clock"
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
 )
@@ -168,13 +168,6 @@ func TestAHigherRateShortensTheQueue(t *testing.T) {
 	cost := func(perByte uint64) []byte {
 		return append(binary.NativeEndian.AppendUint64(nil, perByte), make([]byte, 88)...)
 	}
-	now := func() int64 {
-		var at unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {
-			t.Fatal(err)
-		}
-		return at.Nano()
-	}
 	const hour = int64(time.Hour)
 	for _, c := range []struct {
 		name          string
@@ -190,11 +183,11 @@ func TestAHigherRateShortensTheQueue(t *testing.T) {
 			if err := s.Set(7, cost(c.before), cost(c.before), time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			end := now() + c.queue
+			end := clock.Now() + c.queue
 			if err := queues.Put(uint32(7), append(binary.NativeEndian.AppendUint64(nil, uint64(end)), make([]byte, 56)...)); err != nil {
 				t.Fatal(err)
 			}
-			before := now()
+			before := clock.Now()
 			if err := s.Set(7, cost(c.after), cost(c.before), time.Minute); err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/units"
+	"weir/kernel/clock"
 	"weir/kernel/testutil"
 )
 
@@ -27,7 +28,7 @@ func endedIntervalOf(t *testing.T, l Limit, sharing limitLimitFairShare, state l
 		t.Fatal(err)
 	}
 	if state.IntervalStartNs == 0 {
-		state.IntervalStartNs = uint64(clock(t) - max(int64(time.Second), int64(state.MinIntervalNs)))
+		state.IntervalStartNs = uint64(clock.Now() - max(int64(time.Second), int64(state.MinIntervalNs)))
 	}
 	if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 	} {
 		state := limitLimitState{FairRate: octets / 1000, IntervalBytes: c.bytes, IntervalQueueNs: int64(c.queue)}
 		if c.queue > 0 {
-			state.FinishNs = clock(t) + int64(time.Second)
+			state.FinishNs = clock.Now() + int64(time.Second)
 		}
 		got, sharing := endedInterval(t, 8*octets, c.senders, state)
 		if got.FairRate < c.least || got.FairRate > c.most {
@@ -110,7 +111,7 @@ func TestSendersAreKnownForAnInterval(t *testing.T) {
 // A packet with a clock reading before the start of the interval (interrupt or another CPU) ends no
 // interval of 2^64 ns, which would reset the senders and the fair rate.
 func TestAnIntervalThatBeganLaterIsNotOver(t *testing.T) {
-	began := limitLimitState{IntervalStartNs: uint64(clock(t) + int64(time.Hour)), FairRate: 1_000_000}
+	began := limitLimitState{IntervalStartNs: uint64(clock.Now() + int64(time.Hour)), FairRate: 1_000_000}
 	got, sharing := endedIntervalOf(t, Limit{Rate: 100_000_000}, limitLimitFairShare{Senders: 10}, began)
 	if got.IntervalStartNs != began.IntervalStartNs || got.FairRate != began.FairRate || got.Updates != 0 || sharing.Senders != 10 {
 		t.Errorf("the packet ended the interval: %+v, %+v", got, sharing)

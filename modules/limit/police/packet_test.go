@@ -9,7 +9,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"golang.org/x/sys/unix"
 
 	"weir/kernel/cgroup"
 	"weir/kernel/testutil"
@@ -95,16 +94,6 @@ func slow(burst, mark, drop int) Limit {
 	const each = 125 * time.Millisecond
 	return Limit{Rate: MinRate, Burst: time.Duration(burst) * each, Mark: time.Duration(mark) * each, Drop: time.Duration(drop)*each + each/2,
 		Reserve: 2 * each, Loopback: true}
-}
-
-// monotonic returns the clock of the data plane in ns.
-func monotonic(t *testing.T) int64 {
-	t.Helper()
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
-	return now.Nano()
 }
 
 // drained returns the maximum number of packets that drained from the slow queue since the start,

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
+	"weir/kernel/clock"
 	"weir/kernel/testutil"
 )
 
@@ -47,7 +48,7 @@ func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 	if held {
 		state.FairRate = config.Rate
 	}
-	now := monotonic(t)
+	now := clock.Now()
 	// The interval does not end, so that the fair rate stays as it is.
 	state.FinishNs, state.IntervalStartNs = now+int64(queued)*int64(quotaCost)-int64(l.Burst), uint64(now)
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(2*scope), &state), p.Set(scope, Egress, l)); err != nil {

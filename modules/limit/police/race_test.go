@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/units"
+	"weir/kernel/clock"
 	"weir/kernel/testutil"
 )
 
@@ -31,15 +32,6 @@ const (
 // nanoseconds.
 func raceLimit(rate units.BitRate) Limit {
 	return Limit{Rate: rate, Burst: time.Millisecond, Mark: 59 * time.Second, Drop: time.Minute, Reserve: time.Millisecond, Loopback: true}
-}
-
-func clock(t *testing.T) int64 {
-	t.Helper()
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
-	return now.Nano()
 }
 
 // finish returns the virtual finish time of the scope at egress.
@@ -66,7 +58,7 @@ func fillAt(t *testing.T, p *DataPlane, scope int, direction Direction, queue ti
 	if err := p.objects.LimitStates.Lookup(index, &state); err != nil {
 		t.Fatal(err)
 	}
-	state.FinishNs = clock(t) + int64(queue)
+	state.FinishNs = clock.Now() + int64(queue)
 	if err := p.objects.LimitStates.Put(index, &state); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +203,7 @@ func TestRacingCPUsAdmitNoMoreThanTheRate(t *testing.T) {
 		if moved := finish(t, p, 0) - start; moved != int64(sent.octets)*cost {
 			t.Fatalf("%d octets were admitted and %d charged", sent.octets, moved/cost)
 		}
-		most := clock(t) - (start - int64(full(l))) + int64(runtime.NumCPU())*1000*cost
+		most := clock.Now() - (start - int64(full(l))) + int64(runtime.NumCPU())*1000*cost
 		if charged := int64(sent.octets) * cost; charged > most {
 			t.Fatalf("octets of %s were admitted, at most %s are allowed", time.Duration(charged), time.Duration(most))
 		}

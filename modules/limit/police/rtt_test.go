@@ -5,6 +5,8 @@ package police
 import (
 	"testing"
 	"time"
+
+	"weir/kernel/clock"
 )
 
 // With round trips as long as an interval the fair rate moves half a step, up or down, and
@@ -33,7 +35,7 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 		sharing := limitLimitFairShare{Senders: 8, RttUs: uint32(c.trip / time.Microsecond)}
 		state := limitLimitState{FairRate: fair, MinIntervalNs: uint64(trip), IntervalBytes: c.bytes, IntervalQueueNs: int64(c.queue)}
 		if c.queue > 0 {
-			state.FinishNs = clock(t) + int64(time.Hour)
+			state.FinishNs = clock.Now() + int64(time.Hour)
 		}
 		got, _ := endedIntervalOf(t, l, sharing, state)
 		if percent := got.FairRate * 100 / fair; percent < c.least || percent > c.most {

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/units"
+	"weir/kernel/clock"
 )
 
 // State is the current state of one direction of a scope, at its last packet or later; without
@@ -38,25 +37,12 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	if config.Weight > 0 && share.Allowed > 0 {
 		allowed = min(allowed, share.Allowed)
 	}
-	now, err := monotonicNow()
-	if err != nil {
-		return State{}, err
-	}
 	return State{
 		FairRate: units.BitRate(state.FairRate * 8),
 		Allowed:  units.BitRate(allowed * 8),
 		Unit:     units.BitRate(share.Unit * 8 >> limitLimitFormatLIMIT_UNIT_SHIFT),
-		Queue:    time.Duration(max(0, state.FinishNs-now)),
+		Queue:    time.Duration(max(0, state.FinishNs-clock.Now())),
 	}, nil
-}
-
-// monotonicNow returns the time of bpf_ktime_get_ns in ns.
-func monotonicNow() (int64, error) {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return 0, fmt.Errorf("read monotonic clock: %w", err)
-	}
-	return now.Nano(), nil
 }
 
 // shorten scales the virtual queue of a limit to a higher rate, as lease.bpf.c does for granted
@@ -68,10 +54,11 @@ func (p *DataPlane) shorten(index uint32, cost uint64) error {
 	if err := errors.Join(p.objects.LimitConfigs.Lookup(index, &before), p.objects.LimitStates.Lookup(index, &state)); err != nil {
 		return err
 	}
-	now, err := monotonicNow()
-	if queue := state.FinishNs - now; err == nil && cost < before.Cost && queue > 0 {
-		state.FinishNs = now + int64(float64(queue)*float64(cost)/float64(before.Cost))
-		return p.objects.LimitStates.Put(index, &state)
+	now := clock.Now()
+	queue := state.FinishNs - now
+	if cost >= before.Cost || queue <= 0 {
+		return nil
 	}
-	return err
+	state.FinishNs = now + int64(float64(queue)*float64(cost)/float64(before.Cost))
+	return p.objects.LimitStates.Put(index, &state)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/units"
+	"weir/kernel/clock"
 )
 
 // After its first packet a scope reports the charged queue, and pacing starts at the whole rate.
@@ -55,7 +56,7 @@ func TestSilenceRestoresTheFairRate(t *testing.T) {
 		if err := p.Set(0, Egress, Limit{Rate: rate, Loopback: true}); err != nil {
 			t.Fatal(err)
 		}
-		now := monotonic(t)
+		now := clock.Now()
 		state := limitLimitState{FairRate: rate / 8 / 1000, IntervalBytes: c.octets, IntervalStartNs: uint64(now - 1e9)}
 		if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 			t.Fatal(err)
@@ -74,7 +75,7 @@ func TestSilenceRestoresTheFairRate(t *testing.T) {
 func TestIdleTimeAfterAFloodRestoresTheFairRate(t *testing.T) {
 	p := plane(t, 1)
 	const rate = 10_000_000
-	now := monotonic(t)
+	now := clock.Now()
 	flood := limitLimitState{FairRate: rate / 8 / 1000, IntervalBytes: rate / 8 * 2, IntervalQueueNs: int64(time.Minute), IntervalStartNs: uint64(now - 1e9),
 		FinishNs: now + int64(time.Minute)}
 	if err := errors.Join(p.Set(0, Egress, Limit{Rate: rate, Loopback: true}), p.objects.LimitStates.Put(uint32(Egress), &flood)); err != nil {
@@ -89,7 +90,7 @@ func TestIdleTimeAfterAFloodRestoresTheFairRate(t *testing.T) {
 	if state.FairRate > rate/8/500 || state.Updates != 1 {
 		t.Fatalf("after the flood the fair rate is %d octet/s, %d intervals", state.FairRate, state.Updates)
 	}
-	state.IntervalStartNs, state.FinishNs, state.IntervalBytes = uint64(monotonic(t)-1e9), 0, 0
+	state.IntervalStartNs, state.FinishNs, state.IntervalBytes = uint64(clock.Now()-1e9), 0, 0
 	if err := p.objects.LimitStates.Put(uint32(Egress), &state); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestARaiseShortensTheVirtualQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 { // packets have filled the queue
-			state := limitLimitState{FinishNs: monotonic(t) + int64(time.Hour), FairRate: 1}
+			state := limitLimitState{FinishNs: clock.Now() + int64(time.Hour), FairRate: 1}
 			if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 				t.Fatal(err)
 			}

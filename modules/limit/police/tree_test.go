@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/units"
+	"weir/kernel/clock"
 )
 
 // twins returns packets of scope 1 (IPv4) and scope 2 (IPv6). Their parent, scope 0, has the host's
@@ -165,7 +166,7 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	if err := p.objects.LimitStates.Lookup(uint32(child), &state); err != nil {
 		t.Fatal(err)
 	}
-	now := monotonic(t)
+	now := clock.Now()
 	state.FinishNs = now + int64(1000*time.Second)
 	little := limitLimitFairShare{Allowed: uint64(MinRate) / 8, Cost: uint64(8e9 / float64(MinRate) * (1 << limitLimitFormatLIMIT_COST_SHIFT))}
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(child), &state), p.objects.LimitShares.Put(uint32(child), &little)); err != nil {
@@ -208,7 +209,7 @@ func TestAParentsIntervalThatBeganLaterIsNoSilence(t *testing.T) {
 	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))
 	const parent = 2 * 0
 	shares := limitLimitFairShare{Unit: uint64(MinRate) / 8 << limitLimitFormatLIMIT_UNIT_SHIFT}
-	began := limitLimitState{IntervalStartNs: uint64(monotonic(t) + int64(time.Hour))}
+	began := limitLimitState{IntervalStartNs: uint64(clock.Now() + int64(time.Hour))}
 	if err := errors.Join(p.objects.LimitShares.Put(uint32(parent), &shares), p.objects.LimitStates.Put(uint32(parent), &began)); err != nil {
 		t.Fatal(err)
 	}

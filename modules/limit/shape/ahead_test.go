@@ -10,6 +10,7 @@ import (
 
 	"weir/core/match"
 	"weir/internal/direction"
+	"weir/kernel/clock"
 	"weir/kernel/testutil"
 )
 
@@ -45,7 +46,7 @@ func newChildren(t *testing.T, b *bench, weights ...int) *children {
 		flows += weight
 	}
 	c.set(group, c.shaper)
-	c.begun = monotonic(t)
+	c.begun = clock.Now()
 	c.state(group, standing, 0, uint32(flows))
 	return c
 }
@@ -64,7 +65,7 @@ func (c *children) sends(i, octets int) time.Duration {
 	if !passes {
 		c.t.Fatalf("child %d: dropped", i)
 	}
-	return time.Duration(monotonic(c.t)-c.begun) + after
+	return time.Duration(clock.Now()-c.begun) + after
 }
 
 // A child's burst within its share does not depart at once, so its siblings keep their departure

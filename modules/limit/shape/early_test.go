@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/kernel/clock"
 )
 
 // standingShaper returns a bench with an ingress shaper, since packets of a test run have a socket.
@@ -47,7 +49,7 @@ func TestStandingQueuesOfTCPAreShortened(t *testing.T) {
 	} {
 		b := standingShaper(t, Fq)
 		b.stateOf(loopback, test.queue, test.queue, 1)
-		b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour), UsedNs: test.used, DepartureNs: moment(t, test.queue), StandingSinceNs: moment(t, test.since)})
+		b.flows(shapeShaperFlow{FinishNs: clock.Now() + int64(100*time.Hour), UsedNs: test.used, DepartureNs: moment(t, test.queue), StandingSinceNs: moment(t, test.since)})
 		dropped := 0
 		for range many {
 			if _, passes := b.charge(segment(test.protocol, test.octets)); !passes {
@@ -82,7 +84,7 @@ func TestAQueueStandsBehindItsOwnPackets(t *testing.T) {
 	} {
 		b := standingShaper(t, test.by)
 		b.stateOf(loopback, test.queue, test.queue, 1)
-		flow := shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour), DepartureNs: moment(t, test.before)}
+		flow := shapeShaperFlow{FinishNs: clock.Now() + int64(100*time.Hour), DepartureNs: moment(t, test.before)}
 		if test.stood {
 			flow.StandingSinceNs = moment(t, time.Minute) // not long enough to be dropped for
 		}

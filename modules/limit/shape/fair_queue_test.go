@@ -14,6 +14,7 @@ import (
 
 	"weir/core/match"
 	"weir/internal/direction"
+	"weir/kernel/clock"
 	"weir/kernel/testutil"
 )
 
@@ -55,15 +56,6 @@ func (b *bench) assign(all match.Assignments) {
 	}
 }
 
-func monotonic(t testing.TB) int64 {
-	t.Helper()
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
-	return now.Nano()
-}
-
 // state sets a shaper's queue, the end of its occupied slots, and its flow count.
 func (b *bench) state(scope int, queue, ahead time.Duration, flows uint32) {
 	b.t.Helper()
@@ -72,7 +64,7 @@ func (b *bench) state(scope int, queue, ahead time.Duration, flows uint32) {
 
 func (b *bench) stateOf(key uint32, queue, ahead time.Duration, flows uint32) {
 	b.t.Helper()
-	now := monotonic(b.t)
+	now := clock.Now()
 	s := shapeShaperState{FinishNs: now + int64(queue), IntervalStartNs: uint64(now) + uint64(1e15), ShareNs: 1 << 60, Flows: flows << shapeShaperFormatSHAPER_FLOWS_SHIFT}
 	for i := range s.AheadNs[0] {
 		s.AheadNs[0][i] = now + int64(ahead) // full, as far as the slot ends before
@@ -122,7 +114,7 @@ const loopback = 1 // device of program test runs
 
 // moment is a time from now on.
 func moment(t testing.TB, after time.Duration) int64 {
-	return monotonic(t) + int64(after)
+	return clock.Now() + int64(after)
 }
 
 // segment returns a packet with the given protocol number.
@@ -158,7 +150,7 @@ func (b *bench) chargeWire(f []byte, wire int) (delay time.Duration, passes bool
 		b.t.Fatal(err)
 	}
 	if out.Tstamp != 0 {
-		delay = time.Duration(int64(out.Tstamp) - monotonic(b.t))
+		delay = time.Duration(int64(out.Tstamp) - clock.Now())
 	}
 	return delay, verdict != 2
 }
@@ -218,7 +210,7 @@ func TestTheQueueIsABound(t *testing.T) {
 	l := long(1, 0)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
 	b.set(3, l)
-	random, first := testutil.Rand(t), monotonic(t)
+	random, first := testutil.Rand(t), clock.Now()
 	const queue = time.Hour // so that it does not run empty
 	b.state(3, queue, 0, 4)
 	charged := time.Duration(queue)
@@ -227,7 +219,7 @@ func TestTheQueueIsABound(t *testing.T) {
 		port := uint16(max(0, random.IntN(8)-3)) // the first one sends half of all
 		octets := 60 + random.IntN(1400)
 		got, passes := b.charge(datagram(netip.AddrPortFrom(one4.Addr(), 1000+port), to4, octets))
-		departs := time.Duration(monotonic(t)-first) + got
+		departs := time.Duration(clock.Now()-first) + got
 		if !passes || departs > charged+time.Minute {
 			t.Fatalf("passes %t and departs at %v, behind %v", passes, departs, charged)
 		}
@@ -313,7 +305,7 @@ func TestChildrenShareNoQueueWithFlows(t *testing.T) {
 	b.set(7, long(1, keyOf(5, direction.Egress)))
 	b.set(5, long(1, 0))
 	b.state(5, time.Hour, 0, 2)
-	b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour)})
+	b.flows(shapeShaperFlow{FinishNs: clock.Now() + int64(100*time.Hour)})
 	if got, passes := b.charge(datagram(one6, to6, 100)); !passes || !near(got, 0) {
 		t.Errorf("passes %t with %v", passes, got)
 	}

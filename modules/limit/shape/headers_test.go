@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/core/match"
+	"weir/kernel/clock"
 	"weir/kernel/testutil/headers"
 )
 
@@ -21,7 +22,7 @@ func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("2001:db8::2/128")): child})
 	b.set(child, l)
-	b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(1000*time.Hour)}) // none departs ahead of the queue
+	b.flows(shapeShaperFlow{FinishNs: clock.Now() + int64(1000*time.Hour)}) // none departs ahead of the queue
 	b.state(child, l.Mark+10*time.Hour, 0, 2)
 	for _, c := range append(headers.Chains(), headers.Chain{Name: "no extension header"}) {
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {

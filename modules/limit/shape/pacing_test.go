@@ -12,6 +12,7 @@ import (
 
 	"weir/core/match"
 	"weir/internal/direction"
+	"weir/kernel/clock"
 )
 
 // The count of four paced flows moves half of the way to the count that fills the rate, more slowly
@@ -40,7 +41,7 @@ func TestPacedFlowsAreCountedByTheirUsage(t *testing.T) {
 			b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
 			b.set(3, l)
 			whole := uint32(l.Rate / 8 * 15 / 16)
-			state := shapeShaperState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), ShareNs: uint64(time.Hour) / before, PacedNs: uint64(test.used),
+			state := shapeShaperState{IntervalStartNs: uint64(clock.Now()) - uint64(time.Hour), ShareNs: uint64(time.Hour) / before, PacedNs: uint64(test.used),
 				FairRate: whole / before, WaitUs: uint32(test.wait >> 10), Senders: test.senders}
 			key := keyOf(3, direction.Egress)
 			if err := b.p.maps.DelayStates.Put(key, &state); err != nil {
@@ -74,7 +75,7 @@ func TestThrottledFlowsAreCountedByTheirUsage(t *testing.T) {
 	}
 	used := func() (paced, others bool) {
 		t.Helper()
-		state := shapeShaperState{IntervalStartNs: uint64(monotonic(t)), ShareNs: uint64(time.Hour)}
+		state := shapeShaperState{IntervalStartNs: uint64(clock.Now()), ShareNs: uint64(time.Hour)}
 		if err := b.p.maps.DelayStates.Put(uint32(loopback), &state); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestASingleThrottledFlowGetsAtLeastAQuarter(t *testing.T) {
 	}
 	whole := uint32(l.Rate / 8 * 15 / 16)
 	for _, waited := range []time.Duration{0, time.Hour} {
-		state := shapeShaperState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), ShareNs: uint64(time.Hour), PacedNs: uint64(2 * time.Hour),
+		state := shapeShaperState{IntervalStartNs: uint64(clock.Now()) - uint64(time.Hour), ShareNs: uint64(time.Hour), PacedNs: uint64(2 * time.Hour),
 			FairRate: whole, WaitUs: uint32(waited >> 10)}
 		if err := b.p.maps.DelayStates.Put(uint32(loopback), &state); err != nil {
 			t.Fatal(err)
@@ -134,9 +135,9 @@ func TestAThrottledFlowKeepsItsOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	const taken = 20 * time.Minute
-	state := shapeShaperState{FinishNs: monotonic(t) + int64(time.Hour), IntervalStartNs: uint64(monotonic(t)) + 1e15, ShareNs: 1 << 60, Flows: 2 << shapeShaperFormatSHAPER_FLOWS_SHIFT}
+	state := shapeShaperState{FinishNs: clock.Now() + int64(time.Hour), IntervalStartNs: uint64(clock.Now()) + 1e15, ShareNs: 1 << 60, Flows: 2 << shapeShaperFormatSHAPER_FLOWS_SHIFT}
 	for i := range state.AheadNs[0] {
-		state.AheadNs[0][i] = monotonic(t) + int64(taken)
+		state.AheadNs[0][i] = clock.Now() + int64(taken)
 	}
 	if err := b.p.maps.DelayStates.Put(uint32(loopback), &state); err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestAThrottledFlowKeepsItsOrder(t *testing.T) {
 	if !passes || first < taken-time.Minute {
 		t.Fatalf("passes %t with %v", passes, first)
 	}
-	at := monotonic(t) + int64(first)
+	at := clock.Now() + int64(first)
 	for i := range b.p.maps.DelayFlows.MaxEntries() {
 		var flow shapeShaperFlow
 		if err := b.p.maps.DelayFlows.Lookup(i, &flow); err != nil {
@@ -158,7 +159,7 @@ func TestAThrottledFlowKeepsItsOrder(t *testing.T) {
 	}
 	for range 3 {
 		after, passes := b.charge(segment(unix.IPPROTO_TCP, 1000))
-		if next := monotonic(t) + int64(after); !passes || next < at-int64(time.Second) {
+		if next := clock.Now() + int64(after); !passes || next < at-int64(time.Second) {
 			t.Fatalf("passes %t and departs %v before the one ahead of it", passes, time.Duration(at-next))
 		} else {
 			at = next

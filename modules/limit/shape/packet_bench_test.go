@@ -9,6 +9,7 @@ import (
 
 	"weir/core/match"
 	"weir/internal/direction"
+	"weir/kernel/clock"
 )
 
 // BenchmarkPacket measures delay_charge on a datagram of a scope: without a queue, after it and
@@ -38,7 +39,7 @@ func BenchmarkPacket(b *testing.B) {
 			}
 			x.set(child, l)
 			x.state(child, test.queue, 0, 2)
-			x.flows(shapeShaperFlow{FinishNs: monotonic(b) + int64(test.own)})
+			x.flows(shapeShaperFlow{FinishNs: clock.Now() + int64(test.own)})
 			f := datagram(one4, to4, 100)
 			for b.Loop() {
 				_, each, err := x.p.charge.Benchmark(f, repeat, nil)

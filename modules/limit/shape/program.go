@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
-	"golang.org/x/sys/unix"
 
 	"weir/core/match"
 	"weir/core/module"
@@ -19,6 +18,7 @@ import (
 	"weir/kernel/bpferr"
 	"weir/kernel/bpffs"
 	"weir/kernel/bpfmap"
+	"weir/kernel/clock"
 )
 
 // programs are the loaded or opened programs and maps of shape.bpf.c.
@@ -195,10 +195,6 @@ func (p *programs) counters(key uint32) (c Counters, err error) {
 		Early: sum.Early, Dropped: sum.Passed.Dropped, Ahead: sum.Ahead,
 		Windows: sum.Passed.Windows, Retries: sum.Passed.Retries, Delays: sum.Passed.Queue,
 	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil { // the clock of bpf_ktime_get_ns
-		return c, fmt.Errorf("read monotonic clock: %w", err)
-	}
-	c.Delay, c.FairRate = time.Duration(max(0, state.FinishNs-now.Nano())), 8*units.BitRate(state.FairRate)
+	c.Delay, c.FairRate = time.Duration(max(0, state.FinishNs-clock.Now())), 8*units.BitRate(state.FairRate)
 	return c, nil
 }

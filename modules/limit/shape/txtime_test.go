@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/core/match"
+	"weir/kernel/clock"
 )
 
 // A user's departure time is bounded to some milliseconds after the time that the shapers assign,
@@ -36,13 +37,13 @@ func TestDepartureTimesOfUsers(t *testing.T) {
 		{"within a limit's queue", limited, queue / 2, queue},
 	} {
 		b.state(3, queue, queue, 2)
-		before := monotonic(t)
+		before := clock.Now()
 		in, out := context{Tstamp: uint64(before + int64(test.own)), WireLen: 100}, context{}
 		_, err := b.p.charge.Run(&ebpf.RunOptions{Data: test.frame, Context: &in, ContextOut: &out, DataOut: make([]byte, 200)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		least, most := before+int64(test.most)-int64(time.Second), monotonic(t)+int64(test.most)
+		least, most := before+int64(test.most)-int64(time.Second), clock.Now()+int64(test.most)
 		if test.most < 0 {
 			least, most = 0, 0
 		}
