@@ -17,8 +17,7 @@
 //  4. Weighted rendezvous hash of prefix and port, by the port's rate. In the first position each
 //     AS hop above the shortest path multiplies the weight by 2/5 if the shortest has three hops or
 //     more. Paths of one and two hops exist at few ports: there the longer paths spread the load.
-//     In the other positions the shortest paths have half of their weight, since each set has one.
-//     Both depend only on paths of the set, so the loss of any other path changes nothing.
+//     The weight depends only on paths of the set, so the loss of any other path changes nothing.
 //
 // With [Spread] the shortest path of the first rank takes the second position unless it has the
 // first, so that each set of two or more has it (as RFC 7911 expects of the best path).
@@ -118,7 +117,7 @@ type Chooser struct {
 // candidate is a path with consent, and its keys of the order. Less is better for each key.
 type candidate struct {
 	rank    uint64 // class, AS hops above the tolerance, repeats
-	cost    uint64 // of the hash, weighted for the next position
+	cost    uint64 // of the hash, weighted by length in the first position
 	hash    uint64 // cost by the port's rate alone
 	second  uint32
 	longer  uint16 // AS hops above the shortest path of the class
@@ -251,9 +250,7 @@ func (c *Chooser) least(paths []Path, rank func(*candidate) uint64) int {
 func (c *Chooser) repeat(chosen candidate) {
 	for i := range c.rest {
 		v := &c.rest[i]
-		if v.cost = v.hash; v.longer == 0 {
-			v.cost *= 2 // half of the weight: the set has a shortest path already, or gets it next
-		}
+		v.cost = v.hash
 		if v.sponsor == chosen.sponsor {
 			v.rank |= sponsorTaken
 		}
