@@ -5,7 +5,6 @@ package e2e
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,18 +16,7 @@ import (
 // collector returns the OpenTelemetry collector's executable; without one it skips the test.
 func collector(t *testing.T) string {
 	t.Helper()
-	file := os.Getenv("WEIR_COLLECTOR")
-	if file == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Skip("no OpenTelemetry collector: ", err)
-		}
-		file = filepath.Join(cache, "weir", "collector")
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Skip("no OpenTelemetry collector (scripts/fetch-collector builds one): ", err)
-	}
-	return file
+	return testutil.Fetched(t, "WEIR_COLLECTOR", "collector", "scripts/fetch-collector")
 }
 
 // received is a span in the collector's output.

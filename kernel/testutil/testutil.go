@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,6 +43,25 @@ func Command(t testing.TB, name string) string {
 	}
 	t.Skipf("needs the program %s: make install-deps", name)
 	return ""
+}
+
+// Fetched returns the path of a program that a script of the project builds into the user's cache
+// (scripts/README.md), or of the one that the environment variable names. A missing one skips the
+// test, under CI too.
+func Fetched(t testing.TB, variable, name, script string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Skipf("needs the program %s: %v", name, err)
+		}
+		path = filepath.Join(cache, "weir", name)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("needs the program %s (%s builds it): %v", name, script, err)
+	}
+	return path
 }
 
 // filterProbes are commands that succeed if the kernel has a feature.

@@ -33,17 +33,7 @@ type s3 struct {
 // startS3 starts versitygw over a folder, at an address that it keeps after restarts.
 func startS3(t *testing.T, folder string) *s3 {
 	t.Helper()
-	program := os.Getenv("WEIR_S3")
-	if program == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		program = filepath.Join(cache, "weir", "versitygw")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skip("no S3 server (scripts/fetch-s3 builds one): ", err)
-	}
+	program := testutil.Fetched(t, "WEIR_S3", "versitygw", "scripts/fetch-s3")
 	if err := os.MkdirAll(filepath.Join(folder, "mlab"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -223,14 +213,13 @@ func TestAnInterruptedBucketGetsEachRecordOnce(t *testing.T) {
 }
 
 func TestTheDiskOfABucketMayFillUp(t *testing.T) {
-	testutil.NeedRoot(t)
-	folder := smallDisk(t, 4<<20)
+	folder := testutil.SmallDisk(t, 4<<20)
 	s := startS3(t, folder)
 	d := destination(t, s.address, "secret")
 	dir := t.TempDir()
 	store(t, dir, "quality1", "a", 20)
 	other := filepath.Join(folder, "other")
-	fill(t, other)
+	testutil.FillDisk(t, other)
 	if r, err := newArchive(t, dir, d).Pass(t.Context(), true); err == nil || r.Records != 0 {
 		t.Errorf("a full disk: %+v, error %v", r, err)
 	}

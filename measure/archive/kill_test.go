@@ -3,11 +3,9 @@
 package archive
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -81,25 +79,9 @@ func TestKilledSitesArchiveEachRecordOnce(t *testing.T) {
 		if round%3 == 0 { // at any time instead
 			step, lines = 1<<30, 1+random.IntN(150)
 		}
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%s:%d", siteVariable, dir, to, step))
-		child.Stderr = os.Stderr
-		output, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
+		for _, id := range testutil.RunKilled(t, fmt.Sprintf("%s=%s:%s:%d", siteVariable, dir, to, step), lines) {
+			acknowledged[id] = true
 		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for text, n := bufio.NewScanner(output), 0; text.Scan(); n++ {
-			acknowledged[text.Text()] = true
-			if n == lines {
-				if err := child.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		_ = child.Wait()
 	}
 	d := folderDestination(to)
 	a := newArchive(t, dir, d)

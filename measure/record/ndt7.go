@@ -92,15 +92,3 @@ type NDT7 struct {
 	Upload             *Archival `json:",omitempty"`
 	Download           *Archival `json:",omitempty"`
 }
-
-// FileName returns the name of the record's file. Its time is that of the end of the test.
-func (r *NDT7) FileName() string {
-	direction, archival := Download, r.Download
-	if archival == nil {
-		direction, archival = Upload, r.Upload
-	}
-	return "ndt7-" + string(direction) + "-" + r.EndTime.UTC().Format("20060102T150405.000000000Z") + "." + archival.UUID + ".json"
-}
-
-// Folder is the day of the record's file, as in 2026/11/28.
-func (r *NDT7) Folder() string { return r.EndTime.UTC().Format("2006/01/02") }

@@ -41,11 +41,3 @@ type Ping struct {
 	RTT          int64 // µs
 	NotsentBytes uint32
 }
-
-// FileName returns the name of the record's file.
-func (q *Quality) FileName() string {
-	return "quality1-" + string(q.Direction) + "-" + q.EndTime.UTC().Format("20060102T150405.000000000Z") + "." + q.UUID + ".json"
-}
-
-// Folder is the day of the record's file, as in 2026/11/28.
-func (q *Quality) Folder() string { return q.EndTime.UTC().Format("2006/01/02") }

@@ -107,10 +107,9 @@ func start(t *testing.T, change func(*Config)) *site {
 	}
 	store := &memory{}
 	c := Config{
-		Clear: "localhost:0", Secure: "127.0.0.1:0", Metrics: "127.0.0.1:0", Certificate: certificate, MaxTests: 20, Store: store,
+		Clear: "127.0.0.1:0", Secure: "127.0.0.1:0", Metrics: "127.0.0.1:0", Certificate: certificate, MaxTests: 20, Store: store,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Version: "1.2.3", TestDuration: 300 * time.Millisecond,
 	}
-	c.Clear = "127.0.0.1:0"
 	if change != nil {
 		change(&c)
 	}

@@ -10,45 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"weir/kernel/testutil"
 )
 
-// smallDisk mounts a file system of that many bytes for this test alone.
-func smallDisk(t *testing.T, size int) string {
-	t.Helper()
-	testutil.NeedRoot(t)
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
-		t.Fatalf("mount a small tmpfs: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fill writes a file of another program until the disk is full.
-func fill(t *testing.T, path string) {
-	t.Helper()
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	for err == nil {
-		_, err = file.Write(make([]byte, 4096))
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatal(err)
-	}
-}
-
 func TestAFullDiskRefusesTestsAndLosesNoneOfTheAdmitted(t *testing.T) {
-	dir := smallDisk(t, 8<<20)
+	dir := testutil.SmallDisk(t, 8<<20)
 	s := open(t, filepath.Join(dir, "spool"), Options{PerTest: 128 << 10, MinFree: -1})
 	const admitted = 20
 	for range admitted {
@@ -59,7 +25,7 @@ func TestAFullDiskRefusesTestsAndLosesNoneOfTheAdmitted(t *testing.T) {
 		defer release()
 	}
 	other := filepath.Join(dir, "other")
-	fill(t, other)
+	testutil.FillDisk(t, other)
 	for i := range admitted {
 		id := fmt.Sprint("u", i)
 		if err := s.Store(t.Context(), "quality1", id, noon, record{id, noon, strings.Repeat("x", 60<<10)}); err != nil {
@@ -69,7 +35,7 @@ func TestAFullDiskRefusesTestsAndLosesNoneOfTheAdmitted(t *testing.T) {
 	if n := len(files(t, s.Dir())); n != admitted {
 		t.Errorf("%d records, want %d", n, admitted)
 	}
-	fill(t, other+"2")
+	testutil.FillDisk(t, other+"2")
 	for i := 0; ; i++ { // the space reserved in advance
 		release, err := s.Admit()
 		if errors.Is(err, ErrFull) {
@@ -94,7 +60,7 @@ func TestAFullDiskRefusesTestsAndLosesNoneOfTheAdmitted(t *testing.T) {
 }
 
 func TestAFullDiskIsReportedAndLeavesNoPartialFile(t *testing.T) {
-	dir := smallDisk(t, 1<<20)
+	dir := testutil.SmallDisk(t, 1<<20)
 	s := open(t, dir, Options{PerTest: 4 << 10, MinFree: -1})
 	stored := 0
 	for i := range 1000 {
@@ -120,12 +86,12 @@ func TestAFullDiskIsReportedAndLeavesNoPartialFile(t *testing.T) {
 }
 
 func TestASpoolOpensOnAFullDisk(t *testing.T) {
-	dir := smallDisk(t, 1<<20)
+	dir := testutil.SmallDisk(t, 1<<20)
 	spool := filepath.Join(dir, "spool")
 	if err := os.Mkdir(spool, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, filepath.Join(dir, "other"))
+	testutil.FillDisk(t, filepath.Join(dir, "other"))
 	s := open(t, spool, Options{MinFree: -1})
 	if err := s.Ready(); !errors.Is(err, ErrFull) {
 		t.Errorf("health: %v", err)

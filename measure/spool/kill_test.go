@@ -3,12 +3,10 @@
 package spool
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,26 +53,9 @@ func TestKilledWritersLoseNothing(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := map[string]bool{}
 	for range 15 {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), writerVariable+"="+dir)
-		child.Stderr = os.Stderr
-		output, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
+		for _, id := range testutil.RunKilled(t, writerVariable+"="+dir, 1+random.IntN(200)) {
+			acknowledged[id] = true
 		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		last := 1 + random.IntN(200)
-		for lines, n := bufio.NewScanner(output), 0; lines.Scan(); n++ {
-			acknowledged[lines.Text()] = true
-			if n == last {
-				if err := child.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		_ = child.Wait()
 	}
 	found := map[string]bool{}
 	for path, text := range files(t, dir) {

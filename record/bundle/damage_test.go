@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weir/internal/fault"
+	"weir/kernel/testutil"
 	"weir/record"
 	"weir/record/bundle"
 )
@@ -132,7 +133,7 @@ func TestDamagedParquet(t *testing.T) {
 
 // A full disk is reported, and nothing is left.
 func TestNoSpaceLeavesNothing(t *testing.T) {
-	small := smallDisk(t, 64<<10)
+	small := testutil.SmallDisk(t, 64<<10)
 	dir := filepath.Join(small, "bundle")
 	b := fixture()
 	b.Points = series(200_000)
