@@ -275,9 +275,7 @@ func (r *run) fail(err error) {
 		r.outcome, r.status, r.reason = reason, status, reason
 	case late, r.complete:
 		r.outcome = "complete"
-	case errors.Is(err, errClosed):
-		r.outcome = "short"
-	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, errClosed), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 		r.outcome = "short"
 	default:
 		r.outcome = "the connection failed: " + err.Error()

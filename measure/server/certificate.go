@@ -38,7 +38,7 @@ type stamp struct {
 	size     int64
 }
 
-// checkPause is the least time between two looks at the files.
+// checkPause is the minimum time between two checks of the files.
 const checkPause = time.Second
 
 // LoadCertificate reads a certificate chain and its key in PEM. Later changes of the files are
@@ -102,8 +102,8 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.certFile != "" && time.Since(c.checked) >= c.pause {
-		before := c.stamp
-		if now, err := c.stamps(); err != nil || now != before {
+		// A missing file has the stamp zero.
+		if now, err := c.stamps(); now != c.stamp {
 			if err == nil {
 				err = c.read(now)
 			}
@@ -142,7 +142,7 @@ func (c *Certificate) stamps() (now [2]stamp, err error) {
 	for i, path := range []string{c.certFile, c.keyFile} {
 		info, err := os.Stat(path)
 		if err != nil {
-			return now, err
+			return [2]stamp{}, err
 		}
 		now[i] = stamp{info.ModTime(), info.Size()}
 	}

@@ -3,12 +3,14 @@
 package server
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +84,27 @@ func TestAChangedCertificateIsUsed(t *testing.T) {
 	})
 	third := writePair(t, cert, key, time.Unix(1_700_000_200, 0))
 	testutil.Eventually(t, time.Minute, "the repaired certificate is used", func() bool { return s.certificate(t).Equal(third) })
+}
+
+func TestAMissingCertificateIsReportedOnce(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writePair(t, cert, key, time.Unix(1_700_000_000, 0))
+	var log bytes.Buffer
+	loaded, err := LoadCertificate(cert, key, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded.pause = 0
+	testutil.Remove(t, key)
+	for range 3 {
+		if c, err := loaded.get(nil); c == nil || err != nil {
+			t.Errorf("certificate %v, error %v", c, err)
+		}
+	}
+	if n := strings.Count(log.String(), "keeps the former certificate"); n != 1 {
+		t.Errorf("reported %d times:\n%s", n, &log)
+	}
 }
 
 func TestWrongCertificatesAreRejected(t *testing.T) {

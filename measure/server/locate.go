@@ -3,11 +3,13 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 
 	"weir/measure/admission"
 	"weir/measure/ndt7"
@@ -36,7 +38,7 @@ func (s *Server) nearest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(r.URL.RawQuery) > ndt7.MaxQuery {
-		p := newProblem(http.StatusBadRequest, "The query string is not valid", "it is longer than 4096 bytes")
+		p := newProblem(http.StatusBadRequest, "The query string is not valid", fmt.Sprintf("it is longer than %d bytes", ndt7.MaxQuery))
 		writeJSON(w, p.Status, map[string]problem{"error": p})
 		return
 	}
@@ -70,15 +72,14 @@ func (s *Server) schemes() map[string]netip.AddrPort {
 	return all
 }
 
-// hostPort omits the scheme's usual port.
+// hostPort returns the authority of a URL, without the scheme's usual port. An IPv6 address may
+// have its brackets or not.
 func hostPort(host string, port uint16, scheme string) string {
+	whole := net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(int(port)))
 	if scheme == "ws" && port == 80 || scheme == "wss" && port == 443 {
-		return host
+		return strings.TrimSuffix(whole, ":"+strconv.Itoa(int(port)))
 	}
-	if len(host) > 1 && host[0] == '[' {
-		host = host[1 : len(host)-1] // JoinHostPort adds the brackets
-	}
-	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+	return whole
 }
 
 // check returns the reason why a test of the client would not start now, or nil.

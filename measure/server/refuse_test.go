@@ -153,6 +153,28 @@ func TestNearestNamesThisServer(t *testing.T) {
 	}
 }
 
+func TestURLsOmitTheUsualPort(t *testing.T) {
+	for _, c := range []struct {
+		host   string
+		port   uint16
+		scheme string
+		want   string
+	}{
+		{"ndt.example.org", 443, "wss", "ndt.example.org"},
+		{"ndt.example.org", 8443, "wss", "ndt.example.org:8443"},
+		{"192.0.2.9", 80, "ws", "192.0.2.9"},
+		{"192.0.2.9", 443, "ws", "192.0.2.9:443"},
+		{"2001:db8::1", 443, "wss", "[2001:db8::1]"},
+		{"[2001:db8::1]", 80, "ws", "[2001:db8::1]"},
+		{"2001:db8::1", 8080, "ws", "[2001:db8::1]:8080"},
+		{"[2001:db8::1]", 8080, "ws", "[2001:db8::1]:8080"},
+	} {
+		if got := hostPort(c.host, c.port, c.scheme); got != c.want {
+			t.Errorf("%s, port %d of %s: %s, want %s", c.host, c.port, c.scheme, got, c.want)
+		}
+	}
+}
+
 func TestMetricsCountTests(t *testing.T) {
 	s := start(t, nil)
 	s.run(t, false, record.Upload)

@@ -9,8 +9,8 @@
 // a partial file under a final name. A record with the same content twice is one file.
 //
 // The disk may fill up at any time. [Spool.Admit] therefore preallocates space before a test
-// starts, which its records use if the disk is full at the end. [ErrFull] is the reason for a
-// ends by itself when there is space again.
+// starts, which its records use if the disk is full at the end. [ErrFull] ends by itself when there
+// is space again.
 package spool
 
 import (

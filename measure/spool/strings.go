@@ -8,8 +8,7 @@ import (
 )
 
 // scan calls visit for each string value of a valid JSON text, with the key of the innermost
-// member. The value is text[start:end] with its
-// quotes.
+// member. The value is text[start:end] with its quotes.
 func scan(text []byte, visit func(key string, start, end int)) {
 	key := ""
 	for i := 0; i < len(text); i++ {

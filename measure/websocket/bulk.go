@@ -20,7 +20,7 @@ var region = sync.OnceValue(func() []byte {
 	return b
 })
 
-// MaxBulk is the largest message of [Conn.WriteBulk] in bytes.
+// MaxBulk is the largest message of [Bulk.Write] in bytes.
 const MaxBulk = 1 << 20
 
 // Bulk writes binary messages of random bytes. It belongs to one goroutine.
