@@ -3,14 +3,17 @@
 package daemon
 
 import (
-	"os/exec"
+	"net"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"weir/core/selector/runtimes"
 	"weir/core/selector/runtimes/fake"
-	"weir/kernel/cgroup"
 	"weir/kernel/testutil"
 )
 
@@ -23,25 +26,8 @@ func TestContainersAreFollowed(t *testing.T) {
 	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
 	run := func(id string) int {
 		t.Helper()
-		group, err := cgroup.Create(filepath.Join(e.CgroupRoot, "system.slice"), "docker-"+id+".scope")
-		if err != nil {
-			t.Fatal(err)
-		}
-		process := exec.Command("sleep", "600")
-		if err := process.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = process.Process.Kill()
-			_ = process.Wait()
-		})
-		if err := group.Add(process.Process.Pid); err != nil {
-			t.Fatal(err)
-		}
-		return process.Process.Pid
-	}
-	if _, err := cgroup.Create(e.CgroupRoot, "system.slice"); err != nil {
-		t.Fatal(err)
+		pid, _ := fake.Process(t, filepath.Join(e.CgroupRoot, "system.slice", "docker-"+id+".scope"))
+		return pid
 	}
 	start(t, service(t, e, "version: 1\nscopes: {web: {container: web, egress: 5Mbit}}\n"))
 	becomes(t, e, "web", "waiting: there is no container web")
@@ -70,4 +56,66 @@ func TestContainersAreFollowed(t *testing.T) {
 	docker.Start(t)
 	docker.Set(fake.Container{ID: strings.Repeat("3", 64), Names: []string{"/web"}, State: "exited"})
 	becomes(t, e, "web", "waiting: container web does not run")
+}
+
+// A slow runtime may take seconds in each step of the loop: the watchdog gets a heartbeat between
+// all steps.
+func TestTheWatchdogIsServedBetweenSlowSteps(t *testing.T) {
+	e := setup(t)
+	docker := fake.New(t, "docker", "systemd")
+	e.Runtimes = []runtimes.Runtime{docker.Runtime}
+	path := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = manager.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("WATCHDOG_USEC", "3600000000")
+	alive := func() bool { // since the last call
+		message, found := make([]byte, 4096), false
+		for {
+			if err := manager.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+				t.Error(err)
+			}
+			n, err := manager.Read(message)
+			if err != nil {
+				return found
+			}
+			found = found || string(message[:n]) == "WATCHDOG=1"
+		}
+	}
+	s := service(t, e, "version: 1\nscopes: {web: {container: web, egress: 5Mbit}}\n")
+	reload := make(chan os.Signal)
+	s.Reload = reload
+	start(t, s)
+	testutil.Eventually(t, patience, "the first heartbeat", alive)
+	steps := make(chan bool)
+	docker.Before(func(request *http.Request) {
+		if request.URL.Path == "/containers/json" {
+			select {
+			case steps <- alive():
+			case <-t.Context().Done():
+			}
+		}
+	})
+	for step := range 9 {
+		if step%3 == 0 { // apply, look for similar names, bind
+			go func() {
+				select {
+				case reload <- syscall.SIGHUP:
+				case <-t.Context().Done():
+				}
+			}()
+		}
+		select {
+		case served := <-steps:
+			if !served && step > 0 { // its heartbeat may have come before the test counts
+				t.Errorf("no heartbeat before step %d", step)
+			}
+		case <-time.After(patience):
+			t.Fatalf("step %d has not begun", step)
+		}
+	}
+	docker.Before(nil)
 }

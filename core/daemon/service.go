@@ -39,6 +39,7 @@ type Service struct {
 
 	lease   *engine.Lease
 	health  health
+	ready   bool            // the loop runs
 	nudged  chan struct{}   // another command has changed the active policy
 	applied []byte          // last tried text of the file; nil to try again
 	seen    []byte          // text of the file at the last resync
@@ -53,8 +54,9 @@ const (
 	beatEvery  = time.Second
 	lookEvery  = 5 * time.Second
 	adoptEvery = 6
-	// serviceLockWait and serviceManagerWait are shorter than any watchdog. Without an answer the
-	// active policy stays, and the next resync tries again.
+	// serviceLockWait and serviceManagerWait, with the 8 s of all container runtimes, bound a step of
+	// the loop, which sends a heartbeat to the watchdog before each step. Without an answer the active
+	// policy stays, and the next resync tries again.
 	serviceLockWait    = 2 * time.Second
 	serviceManagerWait = 4 * time.Second
 )
@@ -153,7 +155,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 	defer work.stop()
 	events := &followers{}
 	defer events.stop()
-	s.health.seen(time.Now())
+	s.ready = true
 	s.notifyManager("READY=1")
 	dog := time.NewTicker(max(watchdog(), time.Millisecond))
 	defer dog.Stop()
@@ -161,6 +163,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 		dog.Stop()
 	}
 	for looks := 0; ; {
+		s.pulse()
 		work.resync(ctx)
 		events.resync(ctx, s.Engine.Lookup, s.kinds)
 		select {
@@ -192,9 +195,20 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher, devices <
 			}
 		case <-beat.C:
 			s.alive()
-		case <-dog.C:
-			s.notifyManager("WATCHDOG=1")
+		case <-dog.C: // the next turn sends it
 		}
+	}
+}
+
+// pulse reports before each step of the loop that the loop is alive. The ticker alone is not
+// enough: select takes any of the ready events, and each step may wait for slow services.
+func (s *Service) pulse() {
+	if !s.ready {
+		return
+	}
+	s.health.seen(time.Now())
+	if watchdog() > 0 {
+		s.notifyManager("WATCHDOG=1")
 	}
 }
 
@@ -247,7 +261,11 @@ func (s *Service) apply(text []byte) error {
 		return err
 	}
 	p.PutInShadow(s.Shadow)
-	result, err := s.Engine.Take(p, s.Engine.Apply)
+	result, err := s.Engine.Take(p, func(p *policy.Policy) (engine.Outcome, error) {
+		out, err := s.Engine.Apply(p)
+		s.pulse() // Take looks for similar names next
+		return out, err
+	})
 	for _, warning := range append(policy.Exposed(s.Policy), result.Warnings...) {
 		s.warn(warning)
 	}
@@ -261,6 +279,7 @@ func (s *Service) apply(text []byte) error {
 // look resyncs the active policy with cgroups, devices and, if adopt, network namespaces of the
 // host.
 func (s *Service) look(cgroups *watcher, adopt bool) {
+	s.pulse()
 	selectors, err := s.Engine.ActiveSelectors()
 	if s.kinds = map[string]bool{}; err == nil {
 		for _, selector := range selectors {
@@ -282,6 +301,7 @@ func (s *Service) look(cgroups *watcher, adopt bool) {
 		s.report("scopes rebound", out)
 	}
 	if adopt {
+		s.pulse()
 		if s.adopted, err = s.Engine.FollowNamespaces(s.adopted); err != nil {
 			s.say("new network namespaces are followed in part", err)
 		}
@@ -336,7 +356,6 @@ func (s *Service) problem(err error) {
 
 // alive sends the heartbeat.
 func (s *Service) alive() {
-	s.health.seen(time.Now())
 	if err := s.lease.Heartbeat(); err != nil {
 		s.say("heartbeat", err)
 	}

@@ -3,8 +3,6 @@
 package engine
 
 import (
-	"path/filepath"
-
 	"weir/core/policy"
 	"weir/core/selector"
 	"weir/kernel/cgroup"
@@ -13,13 +11,10 @@ import (
 // bindAway returns the binding of a scope while the service that resolves its selector is away: the
 // existing cgroups of its last binding, so that a restart of the service ends no limit.
 func (e *Engine) bindAway(was held, s policy.Selector, reason error) selector.Binding {
-	if was.Selector == s && was.Bound.Path != "" && was.Bound.Missing == "" {
-		id, err := cgroup.Cgroup{Path: filepath.Join(rootOf(e), was.Bound.Path)}.ID()
-		if err == nil && id == was.Bound.Number {
-			return was.Bound
-		}
+	if was.Selector != s {
+		return selector.Binding{Missing: reason.Error()}
 	}
-	return selector.Binding{Path: was.Bound.Path, Missing: reason.Error()}
+	return was.Bound.Existing(rootOf(e), reason.Error())
 }
 
 // rootOf returns the root of the hierarchy, which paths of bindings are below.

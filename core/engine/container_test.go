@@ -4,7 +4,6 @@ package engine
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,26 +20,8 @@ import (
 func containerIn(t *testing.T, e *Engine, digit, app string) (c fake.Container, key match.Key) {
 	t.Helper()
 	id := strings.Repeat(digit, 64)
-	group := cgroup.Cgroup{Path: filepath.Join(e.CgroupRoot, "docker", id)}
-	if err := os.MkdirAll(group.Path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	process := exec.Command("sleep", "600")
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = process.Process.Kill()
-		_ = process.Wait()
-	})
-	if err := group.Add(process.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
-	number, err := group.ID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fake.Container{ID: id, Names: []string{"/c" + digit}, Labels: map[string]string{"app": app}, State: "running", PID: process.Process.Pid}, match.OfCgroup(number)
+	pid, number := fake.Process(t, filepath.Join(e.CgroupRoot, "docker", id))
+	return fake.Container{ID: id, Names: []string{"/c" + digit}, Labels: map[string]string{"app": app}, State: "running", PID: pid}, match.OfCgroup(number)
 }
 
 // holder returns the number of the scope that a key belongs to, if it is below 3, or -1.

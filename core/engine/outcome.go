@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weir/core/match"
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/internal/fault"
@@ -111,7 +112,7 @@ func (e *Engine) mechanism(h held) string {
 	switch n := len(h.Bound.Cgroups()); {
 	case n > 1:
 		key = fmt.Sprintf("%d cgroups", n)
-	case h.Bound.Subordinates != "":
+	case h.Bound.Kind == match.User && h.Bound.More != "":
 		key += " and its subordinate ids"
 	}
 	if h.Selector.Kind == policy.Group {

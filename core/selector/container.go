@@ -3,6 +3,7 @@
 package selector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
-	"weir/core/match"
 	"weir/core/policy"
 	"weir/core/selector/runtimes"
 	"weir/kernel/cgroup"
@@ -72,17 +73,45 @@ func parseContainer(text string) (canonical, words string, err error) {
 // minID is the minimum number of digits of an abbreviated ID.
 const minID = 12
 
-// matches reports whether a selector matches a container.
-func matches(c runtimes.Container, text string) bool {
-	if key, value, label := strings.Cut(text, "="); label {
-		have, labelled := c.Labels[key]
-		return labelled && have == value
+// matching returns the containers that a selector matches. An ID precedes names: otherwise a
+// container with the ID of another one as its name would end the limit of that one.
+func matching(all []runtimes.Container, text string) []runtimes.Container {
+	filter := func(is func(runtimes.Container) bool) (found []runtimes.Container) {
+		for _, c := range all {
+			if is(c) {
+				found = append(found, c)
+			}
+		}
+		return found
 	}
-	return slices.Contains(c.Names, text) || len(text) >= minID && strings.HasPrefix(c.ID, text)
+	if key, value, label := strings.Cut(text, "="); label {
+		return filter(func(c runtimes.Container) bool {
+			have, labelled := c.Labels[key]
+			return labelled && have == value
+		})
+	}
+	if len(text) >= minID {
+		if found := filter(func(c runtimes.Container) bool { return strings.HasPrefix(c.ID, text) }); len(found) > 0 {
+			return found
+		}
+	}
+	return filter(func(c runtimes.Container) bool { return slices.Contains(c.Names, text) })
 }
 
 // ErrAway is returned if no service can resolve a selector now. An active binding stays.
 var ErrAway = errors.New("containers cannot be found")
+
+// runtimeWait is the time that all requests of one resync together wait for runtimes: systemd
+// starts Podman's service for a request.
+const runtimeWait = 8 * time.Second
+
+// deadline returns the end of all requests to runtimes.
+func (h *Host) deadline() time.Time {
+	if h.until.IsZero() {
+		h.until = time.Now().Add(cmp.Or(h.RuntimeWait, runtimeWait))
+	}
+	return h.until
+}
 
 func (h *Host) runtimes() []runtimes.Runtime {
 	if h.Runtimes == nil {
@@ -99,7 +128,7 @@ func (h *Host) listContainers() ([]runtimes.Container, error) {
 	h.listed = true
 	answered := false
 	for _, r := range h.runtimes() {
-		all, err := r.Containers()
+		all, err := r.Containers(h.deadline())
 		if errors.Is(err, runtimes.ErrAbsent) {
 			continue
 		}
@@ -121,12 +150,7 @@ func bindContainer(h *Host, text string) (Binding, error) {
 	if err != nil {
 		return Binding{}, err
 	}
-	var found []runtimes.Container
-	for _, c := range all {
-		if matches(c, text) {
-			found = append(found, c)
-		}
-	}
+	found := matching(all, text)
 	label := strings.Contains(text, "=")
 	switch {
 	case len(found) == 0 && label:
@@ -163,13 +187,13 @@ func (h *Host) containerCgroup(c runtimes.Container) (o Object, missing string, 
 	if len(c.Names) > 0 {
 		name = c.Names[0]
 	}
-	place, err := c.Place()
+	place, err := c.Place(h.deadline())
 	if err != nil {
 		return o, "", err
 	}
 	if place.PID == 0 {
 		bound, err := bindCgroup(filepath.Join(h.CgroupRoot, place.Future)) // created, before its first process
-		return Object{bound.Number, bound.Path}, "container " + name + " does not run", err
+		return Object{bound.Key, bound.Path}, "container " + name + " does not run", err
 	}
 	group, err := cgroup.Of(place.PID)
 	if err != nil {
@@ -179,31 +203,8 @@ func (h *Host) containerCgroup(c runtimes.Container) (o Object, missing string, 
 	for at := group.Path; at != "/" && at != "."; at = filepath.Dir(at) {
 		if strings.Contains(filepath.Base(at), c.ID) {
 			bound, err := bindCgroup(at)
-			return Object{bound.Number, bound.Path}, bound.Missing, err
+			return Object{bound.Key, bound.Path}, bound.Missing, err
 		}
 	}
 	return o, "container " + name + " has no cgroup of its own: its processes are in " + cgroup.Below(group.Path), nil
-}
-
-// bindObjects returns the binding of several cgroups. Without an existing one it waits for reason.
-func bindObjects(all []Object, reason string) (b Binding) {
-	slices.SortFunc(all, func(a, b Object) int {
-		if exists := b.Number != 0; exists != (a.Number != 0) { // existing ones first
-			if exists {
-				return 1
-			}
-			return -1
-		}
-		return strings.Compare(a.Path, b.Path)
-	})
-	if len(all) == 0 {
-		return Binding{Missing: reason}
-	}
-	if b.Path = all[0].Path; all[0].Number == 0 {
-		b.Missing = reason
-	} else {
-		b.Key = match.OfCgroup(all[0].Number)
-	}
-	b.setMore(all[1:])
-	return b
 }

@@ -4,11 +4,14 @@ package selector
 
 import (
 	"errors"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"weir/core/match"
 	"weir/core/policy"
@@ -24,25 +27,8 @@ func id(start string) string { return start + strings.Repeat("0", 64-len(start))
 // process starts a process in a cgroup and returns its PID and the key of the cgroup.
 func process(t *testing.T, path string) (pid int, key match.Key) {
 	t.Helper()
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command("sleep", "600")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-	})
-	if err := (cgroup.Cgroup{Path: path}).Add(command.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
-	number, err := cgroup.Cgroup{Path: path}.ID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return command.Process.Pid, match.OfCgroup(number)
+	pid, number := fake.Process(t, path)
+	return pid, match.OfCgroup(number)
 }
 
 func bind(t *testing.T, kind, text string, h *Host) Binding {
@@ -70,7 +56,8 @@ func TestContainersAreFound(t *testing.T) {
 	}
 	db := match.OfCgroup(number)
 	strayPID, _ := process(t, filepath.Join(group.Path, "elsewhere"))
-	docker.Set(fake.Container{ID: id("1"), Names: []string{"/web"}, Labels: map[string]string{"app": "shop", "com.docker.compose.service": "web"}, State: "running", PID: webPID},
+	docker.Set(fake.Container{ID: id("7"), Names: []string{"/" + id("1")}, State: "created"}, fake.Container{ID: id("8"), Names: []string{"/" + id("1")[:12]}, State: "created"},
+		fake.Container{ID: id("1"), Names: []string{"/web"}, Labels: map[string]string{"app": "shop", "com.docker.compose.service": "web"}, State: "running", PID: webPID},
 		fake.Container{ID: id("3"), Names: []string{"/idle"}, Labels: map[string]string{"app": "shop"}, State: "created"},
 		fake.Container{ID: id("5"), Names: []string{"/both"}, State: "created"})
 	podman.Set(fake.Container{ID: id("2"), Names: []string{"/db"}, Labels: map[string]string{"app": "shop"}, State: "running", PID: dbPID},
@@ -84,7 +71,8 @@ func TestContainersAreFound(t *testing.T) {
 		missing string
 	}{
 		{"web", []match.Key{web}, 1, ""},
-		{id("1")[:12], []match.Key{web}, 1, ""},
+		{id("1")[:12], []match.Key{web}, 1, ""}, // and not the container that has this ID as its name
+		{id("1"), []match.Key{web}, 1, ""},
 		{"db", []match.Key{db}, 1, ""},
 		{"app=shop", []match.Key{db, web}, 3, ""},
 		{"com.docker.compose.service=web", []match.Key{web}, 1, ""},
@@ -176,5 +164,65 @@ func TestOnlySocketsOfRootAreRead(t *testing.T) {
 	h := &Host{CgroupRoot: group.Path, Runtimes: []runtimes.Runtime{r.Runtime}}
 	if bound, err := h.Bind(parse(t, "container", "web")); !errors.Is(err, ErrAway) {
 		t.Errorf("bound to %+v, %v", bound, err)
+	}
+}
+
+// The containers of a slow runtime together take no more time than the host allows.
+func TestAllRequestsShareOneWait(t *testing.T) {
+	group := testutil.Cgroup(t)
+	r := fake.New(t, "docker", "systemd")
+	var all []fake.Container
+	for _, digit := range []string{"a", "b", "c"} {
+		all = append(all, fake.Container{ID: id(digit), Names: []string{"/" + digit}, State: "running", PID: 1})
+	}
+	r.Set(all...)
+	var inspected atomic.Int32
+	r.Before(func(request *http.Request) {
+		if request.URL.Path != "/containers/json" {
+			inspected.Add(1)
+			<-request.Context().Done()
+		}
+	})
+	h := &Host{CgroupRoot: group.Path, Runtimes: []runtimes.Runtime{r.Runtime}, RuntimeWait: time.Second}
+	for _, c := range all {
+		if bound, err := h.Bind(parse(t, "container", c.Names[0][1:])); !errors.Is(err, ErrAway) {
+			t.Errorf("bound to %+v, %v", bound, err)
+		}
+	}
+	if n := inspected.Load(); n > 1 {
+		t.Errorf("%d requests have waited for an answer, want 1", n)
+	}
+}
+
+// Without its runtime a label keeps the cgroups that exist, also after the end of the first one.
+func TestExistingCgroupsStay(t *testing.T) {
+	group := testutil.Cgroup(t)
+	var all []Object
+	for _, name := range []string{"a", "b", "c"} {
+		g, err := cgroup.Create(group.Path, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, err := g.ID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, Object{match.OfCgroup(number), "/" + name})
+	}
+	b := bindObjects(slices.Clone(all), "")
+	if err := os.Remove(filepath.Join(group.Path, "a")); err != nil {
+		t.Fatal(err)
+	}
+	now := b.Existing(group.Path, "away")
+	if want := []match.Key{all[1].Key, all[2].Key}; !slices.Equal(now.Keys(), want) || now.Missing != "" || len(now.Cgroups()) != 3 {
+		t.Errorf("%+v, want the keys %v", now, want)
+	}
+	for _, name := range []string{"b", "c"} {
+		if err := os.Remove(filepath.Join(group.Path, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now = b.Existing(group.Path, "away"); len(now.Keys()) != 0 || now.Missing != "away" || now.Path != "/a" {
+		t.Errorf("%+v", now)
 	}
 }

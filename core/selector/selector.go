@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"weir/core/match"
 	"weir/core/policy"
@@ -42,12 +43,10 @@ type Binding struct {
 	match.Key
 	// Path is the existing or future cgroup below the root of the v2 hierarchy; "" if unknown.
 	Path string `json:"path,omitempty"`
-	// More lists further cgroups of the selector, as JSON; "" for none. See Keys and Cgroups.
+	// More lists further objects of the selector, as JSON; "" for none. See Keys and Cgroups.
 	More string `json:"more,omitempty"`
 	// Missing describes the missing object for which the scope waits.
 	Missing string `json:"missing,omitempty"`
-	// Subordinates lists the subordinate ids of a user as FIRST:COUNT,...; "" for none.
-	Subordinates string `json:"subordinates,omitempty"`
 }
 
 // Interface is the key of the kind that matches by device.
@@ -97,6 +96,8 @@ type Host struct {
 	Device func(name string) string
 	// Runtimes lists the container runtimes; nil for those of this host.
 	Runtimes []runtimes.Runtime
+	// RuntimeWait bounds the wait for all answers of the runtimes; 0 is 8 s.
+	RuntimeWait time.Duration
 	// SubordinateIDs is the file of subordinate user ids, subuid(5); "" for /etc/subuid.
 	SubordinateIDs string
 
@@ -104,7 +105,8 @@ type Host struct {
 	silent  bool                // the manager does not answer
 	units   map[string][]string // unit to paths of its cgroups; nil before the walk
 
-	listed     bool // containers and unlisted are set
+	until      time.Time // of requests to runtimes; zero before the first
+	listed     bool      // containers and unlisted are set
 	containers []runtimes.Container
 	unlisted   error
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"weir/core/match"
 	"weir/core/policy"
 )
 
@@ -39,8 +41,14 @@ func TestAUserHasItsSubordinateIDs(t *testing.T) {
 			if (err != nil) != c.fails {
 				t.Fatal(err)
 			}
-			if err == nil && (b.Subordinates != c.want || len(b.Keys()) != c.keys) {
-				t.Errorf("%q, %d keys, want %q and %d", b.Subordinates, len(b.Keys()), c.want, c.keys)
+			want := []match.Key{match.OfUser(0)}
+			for ids := range strings.SplitSeq(c.want, ",") {
+				if first, count, is := readRange(ids); is {
+					want = append(want, match.OfUsers(first, count)...)
+				}
+			}
+			if err == nil && (!slices.Equal(b.Keys(), want) || len(b.Keys()) != c.keys) {
+				t.Errorf("keys %v, want %v, of which there are %d", b.Keys(), want, c.keys)
 			}
 		})
 	}

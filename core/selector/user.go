@@ -56,7 +56,9 @@ var user = Kind{
 			return Binding{}, err
 		}
 		subordinates, err := h.subordinates(text)
-		return Binding{Key: match.OfUser(id), Subordinates: subordinates}, err
+		b := Binding{Key: match.OfUser(id)}
+		b.setMore(subordinates)
+		return b, err
 	},
 	Inside: func(_ *Host, text string) (Inside, string, error) {
 		uid, err := readID(text)

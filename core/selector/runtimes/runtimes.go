@@ -47,10 +47,10 @@ type Container struct {
 	Running bool
 }
 
-// Limits of an answer: the time of a request without events, and bytes.
+// Bounds of an answer and of an event, in bytes.
 const (
-	patience  = 8 * time.Second // systemd starts Podman's service for a request
 	maxAnswer = 32 << 20
+	maxEvent  = 1 << 20
 )
 
 func (r Runtime) client() *http.Client {
@@ -81,7 +81,7 @@ func (r Runtime) open(ctx context.Context, request string) (io.ReadCloser, error
 		return nil, fmt.Errorf("%s: %w", r.Socket, ErrAbsent)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("%s has not answered at %s within %s", r.Name, r.Socket, patience)
+		return nil, fmt.Errorf("%s has not answered at %s in time", r.Name, r.Socket)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", r.Name, err)
@@ -105,9 +105,9 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("query %s: %s: status %d: %s", e.runtime, e.request, e.status, e.text)
 }
 
-// get decodes an answer.
-func (r Runtime) get(request string, into any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// get decodes an answer that ends before a deadline.
+func (r Runtime) get(request string, deadline time.Time, into any) error {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	body, err := r.open(ctx, request)
 	if err != nil {
@@ -121,14 +121,14 @@ func (r Runtime) get(request string, into any) error {
 }
 
 // Containers lists all containers, also those that do not run.
-func (r Runtime) Containers() ([]Container, error) {
+func (r Runtime) Containers(deadline time.Time) ([]Container, error) {
 	var all []struct {
 		ID     string `json:"Id"`
 		Names  []string
 		Labels map[string]string
 		State  string
 	}
-	if err := r.get("/containers/json?all=true", &all); err != nil {
+	if err := r.get("/containers/json?all=true", deadline, &all); err != nil {
 		return nil, err
 	}
 	found := make([]Container, 0, len(all))
@@ -154,7 +154,8 @@ func isID(text string) bool {
 // Place is where the processes of a container are.
 type Place struct {
 	PID int // of the first process; 0 if the container does not run
-	// Future is the path of the cgroup at the next start, below the root of the hierarchy.
+	// Future is the path of the cgroup at the next start, below the root of the hierarchy; "" if the
+	// container runs.
 	Future string
 }
 
@@ -162,24 +163,22 @@ type Place struct {
 var ErrGone = errors.New("the container was removed")
 
 // Place returns the place of a container.
-func (c Container) Place() (p Place, err error) {
+func (c Container) Place(deadline time.Time) (p Place, err error) {
 	var details struct {
 		State      struct{ Pid int }
 		HostConfig struct{ CgroupParent string }
 	}
-	err = c.Runtime.get("/containers/"+c.ID+"/json", &details)
+	err = c.Runtime.get("/containers/"+c.ID+"/json", deadline, &details)
 	var status *statusError
 	if errors.As(err, &status) && status.status == http.StatusNotFound {
 		return p, ErrGone
 	}
-	if err != nil {
-		return p, err
+	if err != nil || details.State.Pid != 0 {
+		return Place{PID: details.State.Pid}, err
 	}
 	var info struct{ CgroupDriver string }
-	if err := c.Runtime.get("/info", &info); err != nil {
-		return p, err
-	}
-	return Place{details.State.Pid, c.future(info.CgroupDriver, details.HostConfig.CgroupParent)}, nil
+	err = c.Runtime.get("/info", deadline, &info)
+	return Place{Future: c.future(info.CgroupDriver, details.HostConfig.CgroupParent)}, err
 }
 
 // future returns the cgroup that the runtime will create.
@@ -224,7 +223,9 @@ func (r Runtime) Follow(ctx context.Context, changed func()) error {
 	}
 	defer func() { _ = body.Close() }()
 	changed() // events before the subscription
-	for events := json.NewDecoder(body); ; {
+	bounded := &io.LimitedReader{R: body}
+	for events := json.NewDecoder(bounded); ; {
+		bounded.N = maxEvent
 		var event struct{}
 		if err := events.Decode(&event); err != nil {
 			return fmt.Errorf("follow %s: %w", r.Name, err)

@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"weir/core/selector/runtimes"
+	"weir/kernel/cgroup"
 )
 
 // Container is a container of the table.
@@ -33,9 +35,55 @@ type Runtime struct {
 	Driver string // of cgroups: systemd or cgroupfs
 
 	mutex      sync.Mutex
+	mux        *http.ServeMux
 	containers []Container
 	listeners  map[chan struct{}]bool // of events
 	server     *http.Server
+	before     func(*http.Request) // each answer
+}
+
+// Before has f called before each answer, without a lock.
+func (r *Runtime) Before(f func(*http.Request)) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.before = f
+}
+
+// ServeHTTP answers a request.
+func (r *Runtime) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	r.mutex.Lock()
+	before := r.before
+	r.mutex.Unlock()
+	if before != nil {
+		before(request)
+	}
+	r.mux.ServeHTTP(w, request)
+}
+
+// Process starts a process in a cgroup below the root of the hierarchy, until the end of the test,
+// and returns its PID and the id of the cgroup.
+func Process(t testing.TB, path string) (pid int, id uint64) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("sleep", "600")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	group := cgroup.Cgroup{Path: path}
+	if err := group.Add(command.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	id, err := group.ID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return command.Process.Pid, id
 }
 
 // New starts a runtime until the end of the test.
@@ -62,13 +110,14 @@ func (r *Runtime) Start(t testing.TB) {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
+	r.mux = mux
 	mux.HandleFunc("GET /containers/json", r.list)
 	mux.HandleFunc("GET /containers/{id}/json", r.inspect)
 	mux.HandleFunc("GET /info", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{"CgroupDriver": r.Driver, "CgroupVersion": "2"})
 	})
 	mux.HandleFunc("GET /events", r.events)
-	r.server = &http.Server{Handler: mux}
+	r.server = &http.Server{Handler: r}
 	go func() { _ = r.server.Serve(listener) }()
 }
 
