@@ -54,9 +54,9 @@ const (
 	beatEvery  = time.Second
 	lookEvery  = 5 * time.Second
 	adoptEvery = 6
-	// serviceLockWait and serviceManagerWait, with the 8 s of all container runtimes, bound a step of
-	// the loop, which sends a heartbeat to the watchdog before each step. Without an answer the active
-	// policy stays, and the next resync tries again.
+	// serviceLockWait and serviceManagerWait, with the 8 s of all container runtimes, bound a step
+	// of the loop, which sends a heartbeat to the watchdog before each step. Without an answer the
+	// active policy stays, and the next resync tries again.
 	serviceLockWait    = 2 * time.Second
 	serviceManagerWait = 4 * time.Second
 )

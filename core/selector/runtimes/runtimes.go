@@ -154,8 +154,8 @@ func isID(text string) bool {
 // Place is where the processes of a container are.
 type Place struct {
 	PID int // of the first process; 0 if the container does not run
-	// Future is the path of the cgroup at the next start, below the root of the hierarchy; "" if the
-	// container runs.
+	// Future is the path of the cgroup at the next start, below the root of the hierarchy; "" if
+	// the container runs.
 	Future string
 }
 
