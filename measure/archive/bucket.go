@@ -77,8 +77,8 @@ func (b *bucket) key(key string) string { return path.Join(b.prefix, key) }
 
 func (b *bucket) URL(key string) string { return b.scheme + "://" + b.name + "/" + b.key(key) }
 
-// Create uploads in one request, which the service carries out as a whole. A service without
-// If-None-Match (501) is asked for the object first; there, two archives of one node could
+// Create uploads in one request, which the service carries out as a whole. If the service lacks
+// If-None-Match (501), Create reads the object's state first; there, two archives of one node could
 // overwrite each other's bundle of the same microsecond.
 func (b *bucket) Create(ctx context.Context, key string, content []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -136,14 +136,11 @@ func (b *bucket) explain(err error, operation string) error {
 	status, try := fault.Failed, "check that "+b.client.EndpointURL().String()+" is reachable; the records stay in the spool"
 	var response minio.ErrorResponse
 	if errors.As(err, &response) {
-		switch response.Code {
-		case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "Forbidden":
+		switch code := response.Code; {
+		case response.StatusCode == http.StatusForbidden, code == "AccessDenied", code == "InvalidAccessKeyId", code == "SignatureDoesNotMatch", code == "Forbidden":
 			status, try = fault.Permission, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may write to the bucket"
-		case "NoSuchBucket":
+		case code == "NoSuchBucket":
 			status, try = fault.Usage, "create the bucket "+b.name
-		}
-		if response.StatusCode == http.StatusForbidden {
-			status, try = fault.Permission, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may write to the bucket"
 		}
 	}
 	return &destinationError{fault.New(status, try, "%s: %w", operation, err)}

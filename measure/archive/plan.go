@@ -197,8 +197,8 @@ func (a *Archive) drop(p *plan) error {
 	return nil
 }
 
-// upload creates the objects of a bundle. One that exists with the same rows is that of an earlier
-// try; one with others belongs to somebody else, and the bundle gets another name.
+// upload creates the objects of a bundle. It returns errForeign if the data object exists with
+// other rows; with the same rows, an earlier try created it.
 func (a *Archive) upload(ctx context.Context, p *plan, b *bundle, r *Report) error {
 	data, err := b.data()
 	if err != nil {

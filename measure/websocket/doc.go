@@ -4,8 +4,10 @@
 // the opening handshake, frames, and a connection that counts binary payload and drops it
 // without a copy.
 //
-// General libraries copy and unmask each payload. Here the kernel drops the payload of clear
-// connections (MSG_TRUNC), and bulk messages are written from memory shared by all connections.
+// General libraries copy and unmask each payload: gorilla/websocket took 258 to 400 ms of CPU per
+// GB received in clear, this package 20 to 32 ms, because the kernel drops the payload (MSG_TRUNC;
+// BenchmarkReceive, 5 runs of 3,000 messages of 1 MiB on loopback, Linux 6.18, two busy cores).
+// Bulk messages are written from memory shared by all connections.
 // Extensions and compression are not offered: they would change the number of bytes on the wire.
 //
 // One goroutine may read from a [Conn] while others write to it.
