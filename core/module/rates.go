@@ -37,8 +37,9 @@ type RateFollower interface {
 
 // Rates sets the rates of the shared limits of one state. It is safe for concurrent use.
 type Rates interface {
-	// Grant sets a rate for a time; then floor replaces it, even if this process has ended. Programs,
-	// queued packets and counters stay. Rates below the lowest rate of the plane count as that.
+	// Grant sets a rate for a time; then floor replaces it, even if this process has ended.
+	// Programs, queued packets and counters stay. Rates below the lowest rate of the plane count as
+	// that.
 	Grant(l SharedLimit, rate, floor units.BitRate, lease time.Duration) error
 	// Sample reads the counters of a limit.
 	Sample(l SharedLimit) (Usage, error)

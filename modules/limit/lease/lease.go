@@ -3,8 +3,8 @@
 // Package lease sets rates for a time: then the kernel sets the floor, even if the process that has
 // set the rate was killed.
 //
-// It replaces configurations in the map of a data plane, the policer's or the shaper's. Programs and
-// queued packets stay; a higher rate shortens the policer's virtual queue. lease.bpf.c has the
+// It replaces configurations in the map of a data plane, the policer's or the shaper's. Programs
+// and queued packets stay; a higher rate shortens the policer's virtual queue. lease.bpf.c has the
 // mechanism, a bpf_timer.
 //
 // Pitfalls: the map of leases must stay pinned while the limits exist, since unpinning it cancels
