@@ -121,6 +121,17 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
+// One mistake is reported once: a missing key has no wrong value, and names of sponsors are not
+// checked against a list that the file lacks.
+func TestAMissingKeyIsOneMistake(t *testing.T) {
+	for old, new := range map[string]string{"version: 1\n": "", "sponsors:\n": "sponsers:\n", "members:\n": "membres:\n"} {
+		_, err := Parse("ix.yaml", []byte(strings.Replace(sample, old, new, 1)))
+		if n := len(yamlfile.Mistakes(err)); n != 1 {
+			t.Errorf("%q instead of %q: %d mistakes, want 1: %v", new, old, n, err)
+		}
+	}
+}
+
 func TestSmallestFile(t *testing.T) {
 	text := "version: 1\nexchange: {as: 65500}\nsponsors: {a: {as: 1, ports: {p: {addresses: [192.0.2.1], rate: 1Gbit}}}}\nmembers: {m: {as: 2, addresses: [192.0.2.2]}}\n"
 	if _, err := Parse("ix.yaml", []byte(text)); err != nil {

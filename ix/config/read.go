@@ -35,7 +35,7 @@ type reader struct {
 
 // exchange converts the file. It continues behind mistakes to report all of them.
 func (r *reader) exchange() *Exchange {
-	if r.Version != 1 && !r.file.Flawed("version") {
+	if r.Version != 1 && r.Has("version") && !r.file.Flawed("version") {
 		r.Add(r.At("version"), "", "version %d is unknown: this Weir reads version 1", r.Version)
 	}
 	e := &Exchange{Name: r.Exchange.Name}
@@ -202,11 +202,11 @@ func (r *reader) name(path string, name yamlfile.Text) {
 	}
 }
 
-// known checks names against a list.
+// known checks names against a list. An empty list is a mistake of its own.
 func (r *reader) known(path, what string, texts []yamlfile.Text, names []string) (all []string) {
 	for i, text := range texts {
 		switch {
-		case !slices.Contains(names, text.Value):
+		case len(names) > 0 && !slices.Contains(names, text.Value):
 			hint := ""
 			if r.Len() < 20 { // bounds the comparisons
 				hint = nearest.Hint(text.Value, names)

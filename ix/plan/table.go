@@ -97,7 +97,10 @@ func (t *Table) file(name string, partial bool) error {
 		var fail *wire.Error
 		if errors.As(err, &fail) {
 			try := "name an MRT file"
-			if fail.Records > 0 {
+			switch {
+			case errors.Is(err, wire.ErrRatio):
+				try = "if you trust the file, decompress it and name the decompressed file"
+			case fail.Records > 0:
 				try = "read the file again, or use the paths before the fault by --partial"
 			}
 			return fault.New(fault.Usage, try, "%s: %w", name, err)
