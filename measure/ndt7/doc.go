@@ -31,6 +31,8 @@ const (
 	Duration = 10 * time.Second
 	// MaxDuration is the time after which a test ends without a Close from the peer.
 	MaxDuration = 13 * time.Second
+	// maxSilence is the share of Duration, 3 s, after which an upload without payload ends.
+	maxSilence = 0.3
 
 	// Text messages follow a Poisson process of this mean, clamped to the two limits.
 	meanPause = 250 * time.Millisecond

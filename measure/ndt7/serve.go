@@ -69,7 +69,7 @@ func Serve(ctx context.Context, t Test, store func(*record.NDT7, *record.Quality
 	if t.Direction == record.Download {
 		r.send(ctx)
 	} else {
-		<-ctx.Done()
+		r.receive(ctx)
 	}
 	stop()
 	all.Wait()
@@ -82,14 +82,17 @@ func Serve(ctx context.Context, t Test, store func(*record.NDT7, *record.Quality
 	result := r.records()
 	result.StoreError = store(result.NDT7, result.Quality)
 	r.close(result.StoreError)
+	r.mu.Lock()
+	violated := r.status != websocket.Normal
+	r.mu.Unlock()
+	if violated { // a client that ignores the Close frame keeps its place for a second at most
+		_ = r.Conn.SetReadDeadline(time.Now().Add(time.Second))
+	}
 	// The TCP connection ends after the peer's Close (RFC 6455, section 7.1.1).
 	select {
 	case <-reader:
 	case <-time.After(time.Until(r.start.Add(r.MaxDuration))):
 	}
-	r.mu.Lock()
-	violated := r.status != websocket.Normal
-	r.mu.Unlock()
 	if violated {
 		r.linger()
 	}
@@ -103,7 +106,8 @@ type run struct {
 	series *socket.Series
 	sender *sender
 
-	textSent atomic.Uint64 // bytes
+	textSent     atomic.Uint64 // bytes
+	textReceived atomic.Uint64 // bytes
 
 	mu        sync.Mutex // guards the following fields
 	server    []record.Measurement
@@ -200,6 +204,22 @@ func (r *run) send(ctx context.Context) {
 	}
 }
 
+// receive waits until ctx ends, or until the client has sent no binary payload for 3 s: it would
+// keep the place of another test.
+func (r *run) receive(ctx context.Context) {
+	silence := time.NewTimer(time.Duration(float64(r.Duration) * maxSilence))
+	defer silence.Stop()
+	select {
+	case <-ctx.Done():
+	case <-silence.C:
+		if r.Conn.Received() <= r.textReceived.Load() {
+			r.fail(websocket.Violation(websocket.Policy, "the client sent no payload"))
+		} else {
+			<-ctx.Done()
+		}
+	}
+}
+
 // read takes the client's messages until the connection ends, and stops the test before that at a
 // Close or a violation.
 func (r *run) read(stop func()) {
@@ -232,6 +252,7 @@ func (r *run) take(m websocket.Message) error {
 			return websocket.Violation(websocket.Unsupported, "a client sends no binary messages in a download")
 		}
 	case websocket.Text:
+		r.textReceived.Add(uint64(len(m.Payload)))
 		var c record.Measurement
 		if err := json.Unmarshal(m.Payload, &c); err != nil {
 			return websocket.Violation(websocket.Invalid, "a text message is no measurement in JSON")
@@ -293,10 +314,9 @@ func (r *run) close(stored error) {
 	_ = r.Conn.WriteClose(status, reason)
 }
 
-// linger reads up to a second on after a violation: the end of a connection with unread data is a
-// reset, which may overtake the Close frame.
+// linger reads on after a violation until the read deadline: the end of a connection with unread
+// data is a reset, which may overtake the Close frame.
 func (r *run) linger() {
-	_ = r.Conn.SetReadDeadline(time.Now().Add(time.Second))
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Conn.Conn, 1<<24))
 }
 

@@ -49,6 +49,16 @@ func drain(t *testing.T, c *gorilla.Conn) (all []record.Measurement, closed *gor
 	}
 }
 
+// uploader opens an upload and sends a byte of payload.
+func (s *site) uploader(t *testing.T) *gorilla.Conn {
+	t.Helper()
+	c := s.peer(t, ndt7.UploadPath)
+	if err := c.WriteMessage(gorilla.BinaryMessage, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func TestAnIndependentClientRunsBothTests(t *testing.T) {
 	s := start(t, nil)
 	// The official Go client reads messages of at most 1 MiB.
@@ -156,6 +166,9 @@ func TestClientMeasurementsAreBounded(t *testing.T) {
 	if err := c.WriteMessage(gorilla.TextMessage, []byte(`{"Origin":"`+long+`","ConnectionInfo":{"Client":"forged"},"AppInfo":{"NumBytes":5}}`)); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.WriteMessage(gorilla.BinaryMessage, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
 	if _, closed = drain(t, c); closed == nil || closed.Code != 1000 {
 		t.Fatalf("closed by %v", closed)
 	}
@@ -175,5 +188,33 @@ func TestSilentClientsEnd(t *testing.T) {
 	gone := s.peer(t, ndt7.UploadPath)
 	_ = gone.NetConn().Close()
 	testutil.Eventually(t, time.Minute, "three records", func() bool { return len(s.store.ndt7(t)) == 3 })
+	testutil.Eventually(t, time.Minute, "all tests end", func() bool { tests, _, _ := s.gate.Running(); return tests == 0 })
+}
+
+// An upload without payload ends before its time, is not complete, and leaves its place to others.
+func TestUploadsWithoutPayloadEnd(t *testing.T) {
+	s := start(t, nil)
+	for name, send := range map[string]func(*gorilla.Conn) error{
+		"nothing":      func(*gorilla.Conn) error { return nil },
+		"empty frames": func(c *gorilla.Conn) error { return c.WriteMessage(gorilla.BinaryMessage, nil) },
+		"text alone":   func(c *gorilla.Conn) error { return c.WriteMessage(gorilla.TextMessage, []byte("{}")) },
+	} {
+		s.store.texts = nil
+		c := s.peer(t, ndt7.UploadPath)
+		if err := send(c); err != nil {
+			t.Fatal(err)
+		}
+		const reason = "the client sent no payload"
+		if _, closed := drain(t, c); closed == nil || closed.Code != 1008 || closed.Text != reason {
+			t.Errorf("%s: closed by %v", name, closed)
+		}
+		if q := s.store.quality(t); len(q) != 1 || q[0].Outcome != reason {
+			t.Errorf("%s: stored %+v", name, q)
+		}
+	}
+	s.peer(t, ndt7.UploadPath) // reads and sends nothing, not even a Close frame
+	testutil.Eventually(t, time.Minute, "all tests fail", func() bool {
+		return strings.Contains(s.scrape(t), `weir_measure_tests_total{direction="upload",outcome="failed"} 4`)
+	})
 	testutil.Eventually(t, time.Minute, "all tests end", func() bool { tests, _, _ := s.gate.Running(); return tests == 0 })
 }

@@ -39,7 +39,7 @@ func (s *site) refused(t *testing.T, reason string, health int) {
 
 func TestTestsAboveTheMaximumAreRefused(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxTests, c.TestDuration = 1, 20*time.Second })
-	c := s.peer(t, ndt7.UploadPath)
+	c := s.uploader(t)
 	s.refused(t, "its maximum of tests is 1", 503)
 	_ = c.Close()
 	testutil.Eventually(t, time.Minute, "the place is free", func() bool { return s.check(testAddress) == nil })
@@ -47,8 +47,8 @@ func TestTestsAboveTheMaximumAreRefused(t *testing.T) {
 
 func TestAClientBlockHasAFairShare(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxTests, c.TestDuration = 4, 20*time.Second })
-	s.peer(t, ndt7.UploadPath)
-	s.peer(t, ndt7.UploadPath)
+	s.uploader(t)
+	s.uploader(t)
 	s.refused(t, "have its fair share, 2 of 4", 200)
 	if r := s.check(testAddress); r != nil {
 		t.Errorf("another client is refused: %v", r)
@@ -80,7 +80,7 @@ func TestALostRecordIsNoSuccess(t *testing.T) {
 
 func TestADrainEndsAfterTheRunningTests(t *testing.T) {
 	s := start(t, func(c *Config) { c.TestDuration = 20 * time.Second })
-	c := s.peer(t, ndt7.UploadPath)
+	c := s.uploader(t)
 	s.stop()
 	testutil.Eventually(t, time.Minute, "the site drains", func() bool { _, _, draining := s.gate.Running(); return draining })
 	s.refused(t, "the server stops", 503)
@@ -179,13 +179,8 @@ func TestMetricsCountTests(t *testing.T) {
 	s := start(t, nil)
 	s.run(t, false, record.Upload)
 	testutil.Eventually(t, time.Minute, "the test is counted", func() bool {
-		response, err := http.Get("http://" + s.MetricsAddr().String() + "/metrics")
-		if err != nil {
-			return false
-		}
-		defer func() { _ = response.Body.Close() }()
-		text, _ := io.ReadAll(response.Body)
-		return strings.Contains(string(text), `weir_measure_tests_total{direction="upload",outcome="complete"} 1`) && strings.Contains(string(text), "weir_measure_store_seconds_count 1")
+		text := s.scrape(t)
+		return strings.Contains(text, `weir_measure_tests_total{direction="upload",outcome="complete"} 1`) && strings.Contains(text, "weir_measure_store_seconds_count 1")
 	})
 }
 

@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -156,4 +157,19 @@ func (s *site) get(t *testing.T, path string) (status int, header http.Header, b
 		t.Fatal(err)
 	}
 	return response.StatusCode, response.Header, body
+}
+
+// scrape returns the metrics.
+func (s *site) scrape(t *testing.T) string {
+	t.Helper()
+	response, err := http.Get("http://" + s.MetricsAddr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
