@@ -23,9 +23,10 @@ above its guarantee only.`,
 		Example: `  weir fleet serve --name research --listen 10.0.0.1:4222   on the server
   weir fleet enroll web1                                    credentials for the host web1
   weir fleet apply limits.yaml                              set the shared limits
-  weir fleet status                                         hosts, rates and guarantees`,
+  weir fleet status                                         hosts, rates and guarantees
+  weir fleet top                                            the same, live`,
 	}
-	command.AddCommand(newServeCommand(a), newEnrollCommand(a), newPlanCommand(a), newApplyCommand(a), newStatusCommand(a), newRemoveCommand(a), newSimulateCommand(a))
+	command.AddCommand(newServeCommand(a), newEnrollCommand(a), newPlanCommand(a), newApplyCommand(a), newStatusCommand(a), newTopCommand(a), newRemoveCommand(a), newSimulateCommand(a))
 	return command
 }
 

@@ -4,11 +4,14 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -16,12 +19,14 @@ import (
 	"weir/internal/fault"
 	"weir/modules/fleet/bus"
 	"weir/modules/fleet/lead"
+	"weir/modules/fleet/metrics"
 )
 
 // serveOptions are the flags of weir fleet serve.
 type serveOptions struct {
 	bus.ServerConfig
-	lease time.Duration
+	lease   time.Duration
+	metrics string
 }
 
 func newServeCommand(a *cli.App) *cobra.Command {
@@ -49,6 +54,7 @@ two seconds if it fails.`,
 	command.Flags().DurationVar(&o.lease, "lease", time.Second, "lease of granted rates, 500ms to 1m: hosts without contact have their guarantee after it")
 	command.Flags().StringVar(&o.Node, "node", "", "name of this server in a cluster")
 	command.Flags().StringVar(&o.Cluster, "cluster-listen", "", "address and port for the other servers of a cluster")
+	command.Flags().StringVar(&o.metrics, "metrics", "", "loopback address and port for Prometheus, such as 127.0.0.1:9466")
 	command.Flags().StringSliceVar(&o.Peers, "peer", nil, "cluster-listen of the other servers")
 	return command
 }
@@ -65,10 +71,13 @@ func (o *serveOptions) check() error {
 	case o.Cluster == "" && (o.Node != "" || len(o.Peers) > 0):
 		return fault.New(fault.Usage, "write --cluster-listen 10.0.0.1:6222, or leave --node and --peer out", "--node and --peer are for a cluster")
 	}
-	return bus.CheckName("fleet", o.Fleet)
+	return errors.Join(bus.CheckName("fleet", o.Fleet), cli.CheckMetrics(o.metrics, metricsPort))
 }
 
-func (o *serveOptions) run(ctx context.Context, a *cli.App) error {
+// metricsPort is the port in examples of --metrics.
+const metricsPort = 9466
+
+func (o *serveOptions) run(ctx context.Context, a *cli.App) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -90,13 +99,33 @@ func (o *serveOptions) run(ctx context.Context, a *cli.App) error {
 	if o.Cluster != "" {
 		replicas = len(o.Peers) + 1
 	}
+	conn := bus.Wrap(o.Fleet, nc)
+	at, stop, err := serveMetrics(ctx, conn, o.metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	a.Say("fleet %s at %s; credentials of the operator: %s/operator.credentials", o.Fleet, server.Address(), o.Dir)
+	if at != "" {
+		a.Say("metrics: http://%s/metrics", at)
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return reload(ctx, server, o.Log) })
 	all.Go(func() error {
-		return lead.Candidate{Conn: bus.Wrap(o.Fleet, nc), Name: name, Replicas: replicas, Lease: o.lease, Log: o.Log}.Run(ctx)
+		return lead.Candidate{Conn: conn, Name: name, Replicas: replicas, Lease: o.lease, Log: o.Log}.Run(ctx)
 	})
 	return all.Wait()
+}
+
+// serveMetrics answers scrapes with the leader's view, which may be another server of the cluster.
+func serveMetrics(ctx context.Context, conn *bus.Conn, address string) (at string, stop func() error, err error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.Collector{Ask: func() (r lead.Response, err error) {
+		err = conn.Ask(lead.Request{Op: lead.OpStatus}, &r)
+		return r, err
+	}})
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2})
+	return cli.ServeMetrics(ctx, address, metricsPort, handler)
 }
 
 // reload follows the users' file.

@@ -4,12 +4,14 @@ package fleet
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"weir/cmd/weir/cli"
+	"weir/internal/texttable"
 	"weir/internal/units"
 	"weir/modules/fleet/lead"
 	"weir/modules/fleet/leader"
@@ -44,7 +46,7 @@ used and guaranteed rates. A host without contact has its guarantee.`,
 			if a.Format == "json" {
 				return a.JSON(status{"weir-fleet-status/1", r.Leader, *r.Status})
 			}
-			return show(a, r)
+			return show(a.Stdout, a.Style(), r)
 		},
 	}
 	c.flags(command)
@@ -53,14 +55,17 @@ used and guaranteed rates. A host without contact has its guarantee.`,
 
 func rate(bps float64) string { return units.BitRate(bps).Short() }
 
-// show prints the tables.
-func show(a *cli.App, r lead.Response) error {
-	if _, err := fmt.Fprintf(a.Stdout, "leader %s, epoch %d\n\n", r.Leader, r.Status.Epoch); err != nil {
+// usedShare is the used share of a limit, for people.
+func usedShare(l leader.LimitStatus) string { return fmt.Sprintf("%.1f %%", 100*l.Used/l.Rate) }
+
+// show writes the tables.
+func show(to io.Writer, style texttable.Style, r lead.Response) error {
+	if _, err := fmt.Fprintf(to, "leader %s, epoch %d\n\n", r.Leader, r.Status.Epoch); err != nil {
 		return err
 	}
-	limits := record.Table{Title: "Shared limits", Columns: []string{"limit", "parent", "rate", "granted", "used", "guaranteed", "hosts"}}
+	limits := record.Table{Title: "Shared limits", Columns: []string{"limit", "parent", "rate", "granted", "used", "of rate", "guaranteed", "hosts"}}
 	for _, l := range r.Status.Limits {
-		limits.Rows = append(limits.Rows, []string{l.Name, l.Parent, rate(l.Rate), rate(l.Granted), rate(l.Used), rate(l.Floors), strconv.Itoa(l.Hosts)})
+		limits.Rows = append(limits.Rows, []string{l.Name, l.Parent, rate(l.Rate), rate(l.Granted), rate(l.Used), usedShare(l), rate(l.Floors), strconv.Itoa(l.Hosts)})
 	}
 	hosts := record.Table{Title: "Hosts", Columns: []string{"host", "scope", "limit", "granted", "used", "guaranteed", "contact", "note"}}
 	for _, h := range r.Status.Hosts {
@@ -73,8 +78,10 @@ func show(a *cli.App, r lead.Response) error {
 		}
 		hosts.Rows = append(hosts.Rows, []string{h.Host, h.Claim, h.Limit, rate(h.Granted), rate(h.Used), rate(h.Floor), contact, h.Reason})
 	}
-	if err := a.Table(limits); err != nil {
-		return err
+	for _, t := range []record.Table{limits, hosts} {
+		if err := style.Write(to, t.Title, t.Note, t.Columns, t.Rows); err != nil {
+			return err
+		}
 	}
-	return a.Table(hosts)
+	return nil
 }

@@ -4,15 +4,10 @@ package tester
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"sync"
-	"time"
 
-	"weir/internal/fault"
+	"weir/cmd/weir/cli"
 	"weir/tester/evidence"
 	"weir/tester/session"
 )
@@ -21,32 +16,18 @@ import (
 type testerMetrics struct {
 	mu     sync.Mutex // guards latest
 	latest session.Account
-	server *http.Server
+	stop   func() error
 }
 
 // serveMetrics listens on a loopback address; "" serves nothing.
-func serveMetrics(ctx context.Context, address string) (*testerMetrics, error) {
-	if address == "" {
-		return nil, nil
-	}
-	const try = "give a loopback address, such as --metrics 127.0.0.1:9465"
-	at, err := netip.ParseAddrPort(address)
-	if err != nil || !at.Addr().IsLoopback() {
-		return nil, fault.New(fault.Usage, try, "--metrics %q is no loopback address with a port: there is no authentication", address)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fault.New(fault.Failed, try, "serve metrics: %w", err)
-	}
-	m := &testerMetrics{}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", m.write)
-	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = m.server.Serve(listener) }() // ends with close, which is no error
-	return m, nil
+func serveMetrics(ctx context.Context, address string) (m *testerMetrics, err error) {
+	m = &testerMetrics{}
+	_, m.stop, err = cli.ServeMetrics(ctx, address, 9465, m)
+	return m, err
 }
 
-func (m *testerMetrics) write(w http.ResponseWriter, _ *http.Request) {
+// ServeHTTP writes the results of the last second.
+func (m *testerMetrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	m.mu.Lock()
 	account := m.latest
 	m.mu.Unlock()
@@ -56,20 +37,9 @@ func (m *testerMetrics) write(w http.ResponseWriter, _ *http.Request) {
 
 // show stores the results of a second.
 func (m *testerMetrics) show(account session.Account) {
-	if m == nil {
-		return
-	}
 	m.mu.Lock()
 	m.latest = account
 	m.mu.Unlock()
 }
 
-func (m *testerMetrics) close() error {
-	if m == nil {
-		return nil
-	}
-	if err := m.server.Close(); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("stop serving metrics: %w", err)
-	}
-	return nil
-}
+func (m *testerMetrics) close() error { return m.stop() }
