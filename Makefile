@@ -60,7 +60,7 @@ generate: ## Compile the BPF programs and write the schemas again (needs clang-1
 
 .PHONY: check-generated
 check-generated: generate ## Fail if a committed generated file differs from its source
-	@changed=$$(git status --porcelain -- '*_bpfel.go' '*_bpfel.o' docs/schema docs/formats docs/results/published.md); \
+	@changed=$$(git status --porcelain -- '*_bpfel*.go' '*_bpfel*.o' docs/schema docs/formats docs/results/published.md); \
 	[ -z "$$changed" ] || { echo "differs from its source:"; echo "$$changed"; git --no-pager diff --stat; exit 1; }
 
 .PHONY: lint

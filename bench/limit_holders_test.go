@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/edt"
 	"weir/internal/direction"
 	"weir/internal/units"
 	"weir/kernel/cgroup"
@@ -107,7 +106,7 @@ func (c limitCell) hold(b *testing.B, rate units.BitRate) limitHeld {
 			command(b, ns, limitTree(line, device, rate))
 		}, remove}
 	}
-	attached, err := edt.Attach(ns, device, rate)
+	attached, err := attachEDT(ns, device, rate)
 	must(b, err)
 	return limitHeld{nil, func() {
 		_ = attached.Close()

@@ -24,7 +24,7 @@ import (
 	"weir/kernel/probe"
 	"weir/kernel/rtnl"
 	"weir/kernel/testutil"
-	"weir/kernel/testutil/headers"
+	"weir/bpf/headers"
 	"weir/modules/ioam/node"
 	"weir/record"
 	"weir/record/bundle"

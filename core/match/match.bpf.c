@@ -35,7 +35,7 @@ static __always_inline void count(const struct match_scopes *found, __u64 *count
 		__sync_fetch_and_add(&counts[found->scope[i] & (SCOPES - 1)], 1);
 }
 
-static __always_inline void look(struct __sk_buff *skb, __u64 *counts)
+static __always_inline void count_scopes(struct __sk_buff *skb, __u64 *counts)
 {
 	struct match_scopes found = {};
 	struct bpf_sock *sk = skb->sk;
@@ -53,14 +53,14 @@ static __always_inline void look(struct __sk_buff *skb, __u64 *counts)
 SEC("cgroup_skb/egress")
 int match_egress(struct __sk_buff *skb)
 {
-	look(skb, match_out);
+	count_scopes(skb, match_out);
 	return 1;
 }
 
 SEC("cgroup_skb/ingress")
 int match_ingress(struct __sk_buff *skb)
 {
-	look(skb, match_in);
+	count_scopes(skb, match_in);
 	return 1;
 }
 

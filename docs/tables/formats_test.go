@@ -1,81 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package tables generates the tables of docs/formats from lists in the code: keys of files,
+// metrics, checks, verdicts, capabilities. The descriptions come from the code too. All files are
+// tests, because no program needs the package.
+//
+// A table is between two HTML comments of a page. go generate ./docs/tables replaces the text
+// between them:
+//
+//	<!-- generated: NAME -->
+//	<!-- end: NAME -->
 package tables
 
 import (
-	"testing"
-
-	"weir/core/module"
-	"weir/core/policy"
-	"weir/modules"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 )
 
-func TestTablesAreCurrent(t *testing.T) {
-	have, want, err := Pages("../../docs/formats")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for page, text := range want {
-		if have[page] != text {
-			t.Errorf("docs/formats/%s is out of date: run go generate ./docs/tables", page)
-		}
-	}
+//go:generate go test -count=1 -run TestTablesAreCurrent . -args -write
+
+// table is one generated table of a page.
+type table struct {
+	page, name string
+	columns    []string
+	rows       [][]string
 }
 
-// Each cell of a generated table has a text. A missing description belongs into the list in the
-// code.
-func TestNoCellIsEmpty(t *testing.T) {
+func (t table) markdown() string {
+	var out strings.Builder
+	line := func(cells []string) { fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | ")) }
+	line(t.columns)
+	line(strings.Split(strings.Repeat("---|", len(t.columns)-1)+"---", "|"))
+	for _, row := range t.rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = strings.ReplaceAll(strings.ReplaceAll(cell, "\n", " "), "|", `\|`)
+		}
+		line(cells)
+	}
+	return out.String()
+}
+
+// pages returns the pages with generated tables, by name: have as in folder, want with current
+// tables. A table without a place in its page is an error, and so is a place without a table.
+func pages(folder string) (have, want map[string]string, err error) {
 	all, err := tables()
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	for _, one := range all {
-		if len(one.rows) == 0 {
-			t.Errorf("%s of %s has no rows", one.name, one.page)
+	have, want = map[string]string{}, map[string]string{}
+	for _, t := range all {
+		if _, read := have[t.page]; !read {
+			text, err := os.ReadFile(filepath.Join(folder, t.page))
+			if err != nil {
+				return nil, nil, err
+			}
+			have[t.page], want[t.page] = string(text), string(text)
 		}
-		for _, row := range one.rows {
-			if last := row[len(row)-1]; row[0] == "" || last == "" {
-				t.Errorf("%s of %s: %q has an empty cell", one.name, one.page, row)
+		if want[t.page], err = put(want[t.page], t.name, t.markdown()); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", t.page, err)
+		}
+	}
+	for page, text := range have {
+		places := strings.Count(text, "<!-- generated: ")
+		for _, t := range all {
+			if t.page == page {
+				places--
 			}
 		}
+		if places != 0 {
+			return nil, nil, fmt.Errorf("%s has %d places more than there are tables for it", page, places)
+		}
 	}
+	return have, want, nil
 }
 
-// Each module with checks of weir prove describes them.
-func TestModulesDescribeTheirChecks(t *testing.T) {
-	language, err := modules.Language(modules.All())
-	if err != nil {
-		t.Fatal(err)
+// put replaces the text between the comments of a name.
+func put(page, name, text string) (string, error) {
+	begin, end := "<!-- generated: "+name+" -->\n", "<!-- end: "+name+" -->\n"
+	before, rest, found := strings.Cut(page, begin)
+	if !found {
+		return "", fmt.Errorf("there is no %q", strings.TrimSpace(begin))
 	}
-	p, err := language.Parse("all", []byte("version: 1\nscopes: {a: {host: true, egress: 1Mbit, ingress: 1Mbit, class: lbe, congestion: reno}}\n"))
-	if err != nil {
-		t.Fatal(err)
+	_, after, found := strings.Cut(rest, end)
+	if !found {
+		return "", fmt.Errorf("there is no %q behind its beginning", strings.TrimSpace(end))
 	}
-	for _, r := range modules.All() {
-		described := map[string]bool{}
-		judge, judges := r.(module.Judge)
-		if judges {
-			for _, one := range judge.Judges() {
-				described[one.Check] = true
-			}
-		}
-		for _, check := range checksOf(r, p) {
-			if !described[check.Name] {
-				t.Errorf("%s does not describe its check %s", r.Name(), check.Name)
-			}
-		}
-		if _, inspects := r.Plane(module.Host{}).(module.Inspector); inspects && !judges {
-			t.Errorf("%s does not describe its inspection", r.Name())
-		}
-	}
-}
-
-func checksOf(r module.Module, p *policy.Policy) (all []module.Check) {
-	prover, proves := r.(module.Prover)
-	for _, s := range p.Scopes {
-		if _, treats := s.Treatments[r.Name()]; proves && treats {
-			all = append(all, prover.Checks(s)...)
-		}
-	}
-	return all
+	return before + begin + text + end + after, nil
 }

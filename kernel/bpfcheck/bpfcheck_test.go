@@ -58,7 +58,7 @@ func objects(t *testing.T, root string) (list []string) {
 		if entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != root {
 			return fs.SkipDir
 		}
-		if strings.HasSuffix(entry.Name(), "_bpfel.o") {
+		if name := entry.Name(); strings.Contains(name, "_bpfel") && strings.HasSuffix(name, ".o") {
 			relative, err := filepath.Rel(root, path)
 			list = append(list, relative)
 			return err

@@ -14,7 +14,7 @@ import (
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/kernel/testutil"
-	"weir/kernel/testutil/headers"
+	"weir/bpf/headers"
 )
 
 // With IPv6 extension headers in the request or in the reply, the class applies to the flow of the

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/kernel/probe"
 	"weir/record"
 )
 
@@ -42,19 +41,24 @@ func describe(root string) record.Machine {
 		}
 		return string(content)
 	}
-	release, err := probe.Release()
-	if err != nil {
-		release = ""
-	}
 	cpuinfo := read("proc/cpuinfo")
 	return record.Machine{
-		Kernel:  strings.TrimSpace("Linux " + release + " " + runtime.GOARCH),
+		Kernel:  strings.TrimSpace("Linux " + release() + " " + runtime.GOARCH),
 		CPU:     cpuModel(cpuinfo),
 		Cores:   runtime.NumCPU(),
 		Memory:  memory(read("proc/meminfo")),
 		Distro:  distribution(read("etc/os-release")),
 		Virtual: virtualization(cpuinfo, read("sys/hypervisor/type"), read("sys/class/dmi/id/sys_vendor"), read("proc/1/environ")),
 	}
+}
+
+// release returns the version of the running kernel, as uname -r prints it.
+func release() string {
+	content, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
 }
 
 // cpuModel returns the CPU model; its field in cpuinfo depends on the architecture, and ARM often

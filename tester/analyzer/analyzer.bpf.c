@@ -30,10 +30,10 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
-#include "histogram.h"
-#include "packet.h"
-#include "stamp.h"
-#include "checksum.h"
+#include "../../bpf/histogram.h"
+#include "../../bpf/packet.h"
+#include "../../bpf/stamp.h"
+#include "../../bpf/checksum.h"
 #include "analyzer.h"
 #include "verify.h"
 #include "judge.h"
@@ -106,7 +106,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } captures SEC(".maps");
 
-static __always_inline struct time_bucket *bucket(__u64 value, __u32 slot)
+static __always_inline struct time_bucket *lookup_bucket(__u64 value, __u32 slot)
 {
 	__u32 key = hist_index(value, ANALYZER_BUCKETS) * settings.streams + slot;
 
@@ -127,12 +127,12 @@ static __always_inline void count_times(const struct measured *m, __u32 slot)
 	struct time_bucket *b;
 
 	if (m->has_delay) {
-		b = bucket(m->delay, slot);
+		b = lookup_bucket(m->delay, slot);
 		if (b)
 			count(m->is_below ? &b->below : &b->delay);
 	}
 	if (m->has_variation) {
-		b = bucket(m->variation, slot);
+		b = lookup_bucket(m->variation, slot);
 		if (b)
 			count(&b->variation);
 	}

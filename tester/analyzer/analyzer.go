@@ -38,7 +38,7 @@ import (
 	"weir/tester/tai"
 )
 
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type time_bucket analyzer analyzer.bpf.c
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type time_bucket analyzer analyzer.bpf.c
 
 // Window is the minimum number of sequence numbers tracked below the highest.
 const Window = (blocks - 1) * 64

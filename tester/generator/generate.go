@@ -31,7 +31,7 @@ import (
 	"weir/tester/packet"
 )
 
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type ended -type action -type outline -type field -type plan -type turn -type progress -type heap -type rounds -type account -type lateness generator generator.bpf.c
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -target bpfel -type ended -type action -type outline -type field -type plan -type turn -type progress -type heap -type rounds -type account -type lateness generator generator.bpf.c
 
 // Port is a device to send from.
 type Port = packet.Port

@@ -24,9 +24,9 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
-#include "histogram.h"
-#include "stamp.h"
-#include "checksum.h"
+#include "../../bpf/histogram.h"
+#include "../../bpf/stamp.h"
+#include "../../bpf/checksum.h"
 #include "generator.h"
 
 #define SPINS 1024 /* clock readings in one wait: some 20 us */
@@ -262,9 +262,9 @@ int generate(struct xdp_md *ctx)
 	return turn_due(ctx, a, h, r, when, (__u32)key & (GENERATOR_STREAMS - 1), now);
 }
 
-/* pass - passes every frame: a veth peer accepts live frames only with an XDP program or GRO. */
+/* pass_frames - passes every frame: without XDP or GRO a veth peer accepts no live frames. */
 SEC("xdp.frags")
-int pass(struct xdp_md *ctx)
+int pass_frames(struct xdp_md *ctx)
 {
 	return XDP_PASS;
 }

@@ -144,17 +144,17 @@ type generatorTurn struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	generatorMapAccounts   = "accounts"
-	generatorMapDue        = "due"
-	generatorMapLatenesses = "latenesses"
-	generatorMapOutlines   = "outlines"
-	generatorMapPlans      = "plans"
-	generatorMapProgresses = "progresses"
-	generatorMapTurns      = "turns"
-	generatorProgGenerate  = "generate"
-	generatorProgPass      = "pass"
-	generatorProgProbe     = "probe"
-	generatorVarSettings   = "settings"
+	generatorMapAccounts    = "accounts"
+	generatorMapDue         = "due"
+	generatorMapLatenesses  = "latenesses"
+	generatorMapOutlines    = "outlines"
+	generatorMapPlans       = "plans"
+	generatorMapProgresses  = "progresses"
+	generatorMapTurns       = "turns"
+	generatorProgGenerate   = "generate"
+	generatorProgPassFrames = "pass_frames"
+	generatorProgProbe      = "probe"
+	generatorVarSettings    = "settings"
 )
 
 // loadGenerator returns the embedded CollectionSpec for generator.
@@ -199,9 +199,9 @@ type generatorSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type generatorProgramSpecs struct {
-	Generate *ebpf.ProgramSpec `ebpf:"generate"`
-	Pass     *ebpf.ProgramSpec `ebpf:"pass"`
-	Probe    *ebpf.ProgramSpec `ebpf:"probe"`
+	Generate   *ebpf.ProgramSpec `ebpf:"generate"`
+	PassFrames *ebpf.ProgramSpec `ebpf:"pass_frames"`
+	Probe      *ebpf.ProgramSpec `ebpf:"probe"`
 }
 
 // generatorMapSpecs contains maps before they are loaded into the kernel.
@@ -276,15 +276,15 @@ type generatorVariables struct {
 //
 // It can be passed to loadGeneratorObjects or ebpf.CollectionSpec.LoadAndAssign.
 type generatorPrograms struct {
-	Generate *ebpf.Program `ebpf:"generate"`
-	Pass     *ebpf.Program `ebpf:"pass"`
-	Probe    *ebpf.Program `ebpf:"probe"`
+	Generate   *ebpf.Program `ebpf:"generate"`
+	PassFrames *ebpf.Program `ebpf:"pass_frames"`
+	Probe      *ebpf.Program `ebpf:"probe"`
 }
 
 func (p *generatorPrograms) Close() error {
 	return _GeneratorClose(
 		p.Generate,
-		p.Pass,
+		p.PassFrames,
 		p.Probe,
 	)
 }

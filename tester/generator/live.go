@@ -126,7 +126,7 @@ func (l *live) attachPass() error {
 		return fault.Wrap(err, fault.Usage, "name the other end of the veth pair")
 	}
 	err = l.port.Peer.Namespace.Do(func() (err error) {
-		l.pass, err = link.AttachXDP(link.XDPOptions{Program: l.objects.Pass, Interface: device.Index, Flags: link.XDPDriverMode})
+		l.pass, err = link.AttachXDP(link.XDPOptions{Program: l.objects.PassFrames, Interface: device.Index, Flags: link.XDPDriverMode})
 		return err
 	})
 	if err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EEXIST) {

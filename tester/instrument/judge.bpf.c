@@ -97,8 +97,8 @@ static __always_inline int matches(struct xdp_md *ctx, const struct rules *r)
 	return !differ;
 }
 
-/* number - accounts for a stamp; the lock is held. */
-static __always_inline void number(struct totals *t, const struct stamp *s, __u64 now, __s64 tai)
+/* count_sequence - accounts for a stamp; the lock is held. */
+static __always_inline void count_sequence(struct totals *t, const struct stamp *s, __u64 now, __s64 tai)
 {
 	__s64 latency = (__s64)(now + tai - s->time);
 
@@ -181,7 +181,7 @@ int judge(struct xdp_md *ctx)
 		t->last = now;
 		t->test_octets += length + FCS;
 		if (has_stamp)
-			number(t, &s, now, r->tai);
+			count_sequence(t, &s, now, r->tai);
 	}
 	bpf_spin_unlock(&t->lock);
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"weir/kernel/testutil"
-	"weir/kernel/testutil/headers"
+	"weir/bpf/headers"
 )
 
 // asks holds conditions by policy key.

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"weir/kernel/testutil/headers"
+	"weir/bpf/headers"
 	"weir/modules/ioam/codec"
 )
 

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/kernel/testutil"
-	"weir/kernel/testutil/headers"
+	"weir/bpf/headers"
 )
 
 // needHeaders skips a test if cgroup programs cannot access the packet of a test run.

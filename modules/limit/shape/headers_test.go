@@ -12,7 +12,7 @@ import (
 
 	"weir/core/match"
 	"weir/kernel/clock"
-	"weir/kernel/testutil/headers"
+	"weir/bpf/headers"
 )
 
 // Only TCP senders with packets delayed beyond the mark threshold are notified, also behind

@@ -60,7 +60,7 @@ struct {
 	__type(value, __u32);
 } load_forwarder SEC(".maps");
 
-static __always_inline __be32 target(void)
+static __always_inline __be32 lookup_target(void)
 {
 	__u32 at = bpf_get_prandom_u32() & load_mask;
 	const __be32 *to = bpf_map_lookup_elem(&load_targets, &at);
@@ -109,7 +109,7 @@ int load_source(struct xdp_md *ctx)
 	ip->ttl = 64;
 	ip->protocol = 17;
 	ip->saddr = load_address;
-	ip->daddr = target();
+	ip->daddr = lookup_target();
 	ip->check = 0;
 	const __u32 *w = (const __u32 *)ip;
 
@@ -172,7 +172,7 @@ int load_find(struct xdp_md *ctx)
 	__u32 found = 0;
 
 	for (int i = 0; i < LOOKUPS; i++) {
-		__be32 to = target();
+		__be32 to = lookup_target();
 
 		found += fast_lookup4((const __u8 *)&to);
 	}
@@ -191,7 +191,7 @@ int load_ask(struct xdp_md *ctx)
 
 		fib.tot_len = 46;
 		fib.ipv4_src = bpf_htonl(0x0a010002);
-		fib.ipv4_dst = target();
+		fib.ipv4_dst = lookup_target();
 		if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_SUCCESS)
 			found++;
 	}
@@ -207,6 +207,6 @@ int load_idle(struct xdp_md *ctx)
 	__u32 found = 0;
 
 	for (int i = 0; i < LOOKUPS; i++)
-		found += target();
+		found += lookup_target();
 	return found == 0xffffffff ? XDP_DROP : XDP_PASS;
 }

@@ -16,7 +16,7 @@ char sample_license[] SEC("license") = "Dual BSD/GPL";
 const volatile enum sample_bounds sample_bound = SAMPLE_PLACES;
 
 SEC("xdp")
-int sample_take(struct xdp_md *ctx)
+int sample_packet(struct xdp_md *ctx)
 {
 	const struct ethhdr *eth = (void *)(long)ctx->data;
 	const struct ipv6hdr *six = (void *)(eth + 1);

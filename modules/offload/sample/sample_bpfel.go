@@ -39,12 +39,12 @@ type sampleSampleState struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	sampleMapSampleFacts  = "sample_facts"
-	sampleMapSamplePlaces = "sample_places"
-	sampleMapSampleSeen   = "sample_seen"
-	sampleProgSampleTake  = "sample_take"
-	sampleVarSampleBound  = "sample_bound"
-	sampleVarSampleOn     = "sample_on"
+	sampleMapSampleFacts   = "sample_facts"
+	sampleMapSamplePlaces  = "sample_places"
+	sampleMapSampleSeen    = "sample_seen"
+	sampleProgSamplePacket = "sample_packet"
+	sampleVarSampleBound   = "sample_bound"
+	sampleVarSampleOn      = "sample_on"
 )
 
 // loadSample returns the embedded CollectionSpec for sample.
@@ -89,7 +89,7 @@ type sampleSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sampleProgramSpecs struct {
-	SampleTake *ebpf.ProgramSpec `ebpf:"sample_take"`
+	SamplePacket *ebpf.ProgramSpec `ebpf:"sample_packet"`
 }
 
 // sampleMapSpecs contains maps before they are loaded into the kernel.
@@ -154,12 +154,12 @@ type sampleVariables struct {
 //
 // It can be passed to loadSampleObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplePrograms struct {
-	SampleTake *ebpf.Program `ebpf:"sample_take"`
+	SamplePacket *ebpf.Program `ebpf:"sample_packet"`
 }
 
 func (p *samplePrograms) Close() error {
 	return _SampleClose(
-		p.SampleTake,
+		p.SamplePacket,
 	)
 }
 

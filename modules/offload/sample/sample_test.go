@@ -44,7 +44,7 @@ func pass(t *testing.T, o *sampleObjects, to netip.Addr, packets uint32) {
 		binary.BigEndian.PutUint16(frame[12:], 0x86dd)
 		copy(frame[38:], to.AsSlice())
 	}
-	if _, err := o.SampleTake.Run(&ebpf.RunOptions{Data: frame, Repeat: packets}); err != nil {
+	if _, err := o.SamplePacket.Run(&ebpf.RunOptions{Data: frame, Repeat: packets}); err != nil {
 		t.Fatal(err)
 	}
 }

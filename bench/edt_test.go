@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edt limits a device's rate by departure times alone, like Cilium's bandwidth manager: a
-// peer for benchmarks.
-package edt
+package bench
 
 import (
 	"errors"
@@ -15,8 +13,9 @@ import (
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel edt edt.bpf.c
 
-// Attach limits the egress of a device of a network namespace with fq as root qdisc, until Close.
-func Attach(ns *netns.Namespace, name string, rate units.BitRate) (io.Closer, error) {
+// attachEDT limits the egress of a device of a network namespace by departure times alone, like
+// Cilium's bandwidth manager, until Close: a peer. The root qdisc must be fq.
+func attachEDT(ns *netns.Namespace, name string, rate units.BitRate) (io.Closer, error) {
 	spec, err := loadEdt()
 	if err != nil {
 		return nil, err
@@ -34,7 +33,3 @@ func Attach(ns *netns.Namespace, name string, rate units.BitRate) (io.Closer, er
 	}
 	return both{attached, objects.Edt}, nil
 }
-
-type both [2]io.Closer
-
-func (b both) Close() error { return errors.Join(b[0].Close(), b[1].Close()) }

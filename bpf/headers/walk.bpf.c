@@ -7,7 +7,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../../../bpf/upper_layer.h"
+#include "../upper_layer.h"
 
 char walk_license[] SEC("license") = "Dual BSD/GPL";
 
