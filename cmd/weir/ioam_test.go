@@ -19,12 +19,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/bpf/headers"
 	"weir/internal/fault"
 	"weir/kernel/netns"
 	"weir/kernel/probe"
 	"weir/kernel/rtnl"
 	"weir/kernel/testutil"
-	"weir/bpf/headers"
 	"weir/modules/ioam/node"
 	"weir/record"
 	"weir/record/bundle"

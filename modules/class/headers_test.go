@@ -10,11 +10,11 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/bpf/headers"
 	"weir/core/match"
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/kernel/testutil"
-	"weir/bpf/headers"
 )
 
 // With IPv6 extension headers in the request or in the reply, the class applies to the flow of the

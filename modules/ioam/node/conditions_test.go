@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/kernel/testutil"
 	"weir/bpf/headers"
+	"weir/kernel/testutil"
 )
 
 // asks holds conditions by policy key.

@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"weir/kernel/testutil"
 	"weir/bpf/headers"
+	"weir/kernel/testutil"
 )
 
 // needHeaders skips a test if cgroup programs cannot access the packet of a test run.

@@ -10,9 +10,9 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"weir/bpf/headers"
 	"weir/core/match"
 	"weir/kernel/clock"
-	"weir/bpf/headers"
 )
 
 // Only TCP senders with packets delayed beyond the mark threshold are notified, also behind
