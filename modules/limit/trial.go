@@ -21,7 +21,7 @@ func (Module) Trials() []module.Trial {
 
 // attachTrial attaches a separate data plane to a cgroup.
 func attachTrial(path string) (module.Attached, error) {
-	plane, err := police.Load(1)
+	plane, err := police.LoadEgress(1)
 	if err != nil {
 		return module.Attached{}, err
 	}

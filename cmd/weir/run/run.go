@@ -147,6 +147,9 @@ func runLimited(a *cli.App, command *cobra.Command, args []string, options runOp
 		}
 	}
 	work := scoped.Command{Args: args, PID: options.pid, Limits: limits, Treatments: treatments, Notify: func(message string) { a.Say("%s", message) }}
+	if a.Format == "text" {
+		work.Active = func(modes map[direction.Direction]scoped.Mode) { a.Say("%s", describeModes(limits, modes)) }
+	}
 	if given != nil {
 		work.Class = given.Class
 	}
@@ -179,6 +182,22 @@ func runLimited(a *cli.App, command *cobra.Command, args []string, options runOp
 		return &cli.ExitStatus{Status: outcome.Status}
 	}
 	return nil
+}
+
+// describeModes describes the active limits in one line.
+func describeModes(limits map[direction.Direction]*police.Limit, modes map[direction.Direction]scoped.Mode) string {
+	verbs := map[string]string{police.ModePolice: "policed", police.ModeShape: "shaped", scoped.ModeShadow: "counted only"}
+	var all []string
+	for _, d := range direction.Both {
+		if l := limits[d]; l != nil {
+			text := fmt.Sprintf("%s %s, %s", d, l.Rate, verbs[modes[d].Mode])
+			if reason := modes[d].Reason; reason != "" {
+				text += " since " + reason
+			}
+			all = append(all, text)
+		}
+	}
+	return "limit active: " + strings.Join(all, "; ")
 }
 
 // runOrBorrow runs the command with the rights of root, or with lent rights.

@@ -31,6 +31,15 @@ func TestTheSummaryOfARun(t *testing.T) {
 	}
 }
 
+// One line names the rate and the mode of each direction.
+func TestActiveLimitsAreDescribedInOneLine(t *testing.T) {
+	limits := map[direction.Direction]*police.Limit{direction.Egress: {Rate: 100e6}, direction.Ingress: {Rate: 5e6}}
+	modes := map[direction.Direction]scoped.Mode{direction.Egress: {Mode: police.ModeShape}, direction.Ingress: {Mode: police.ModePolice, Reason: "a cgroup has no device"}}
+	if got, want := describeModes(limits, modes), "limit active: egress 100 Mbit/s, shaped; ingress 5 Mbit/s, policed since a cgroup has no device"; got != want {
+		t.Errorf("described as %q, want %q", got, want)
+	}
+}
+
 // A class is reported with its marked packets, with or without limits.
 func TestTheSummaryOfARunInAClass(t *testing.T) {
 	given := &classed{Class: "lbe", DSCP: dscp.LowEffort, Counts: class.Counts{Packets: 12, Octets: 3000, Marked: 11, Failed: 1},

@@ -13,6 +13,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bounds.h"
 #include "limit.h"
 #include "maps.h"
 
@@ -25,16 +26,6 @@ struct terms {
 	__u64 cost; /* ns per byte, times 2^LIMIT_COST_SHIFT */
 	__s64 burst_ns, mark_ns, large_ns, drop_ns, ceiling_ns; /* as in limit_config */
 };
-
-static __always_inline __s64 at_least(__u64 value, __u64 lower)
-{
-	return value < lower ? lower : value;
-}
-
-static __always_inline __u64 at_most(__u64 value, __u64 upper)
-{
-	return value > upper ? upper : value;
-}
 
 /*
  * Reports whether length ns have passed since start. Another CPU or an interrupt may have set start

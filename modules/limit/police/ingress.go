@@ -14,6 +14,9 @@ import (
 
 // needIngress attaches the ingress program if the others are attached.
 func (p *DataPlane) needIngress() error {
+	if p.objects.LimitIngress == nil {
+		return errors.New("the data plane was loaded without its ingress program")
+	}
 	if err := p.setHeaders(1); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bounds.h"
 #include "limit.h"
 
 #define CAS_TRIES 8
@@ -15,7 +16,7 @@
 /* Returns the end of a queue after cost ns more. An idle queue starts at floor, a burst ago. */
 static __always_inline __s64 ends_after(__s64 old, __s64 floor, __s64 cost)
 {
-	return (old < floor ? floor : old) + cost;
+	return at_least(old, floor) + cost;
 }
 
 /*

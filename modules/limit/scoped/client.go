@@ -51,6 +51,7 @@ func RunLent(ctx context.Context, c Command, socket string) (out Outcome, class 
 		last <- a
 	}()
 	c.reportInherited()
+	c.active()
 	started := time.Now()
 	c.lent = true
 	if out.Status, err = c.await(ctx, paused.cmd, group, paused.release); err != nil {

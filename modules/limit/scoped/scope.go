@@ -82,7 +82,11 @@ func NewScope(ctx context.Context, parent cgroup.Cgroup, c Command, by Requester
 
 // limit applies the limits to the cgroup.
 func (s *Scope) limit(c Command) (err error) {
-	if s.plane, err = police.Load(1); err != nil {
+	load := police.LoadEgress
+	if c.Limits[direction.Ingress] != nil {
+		load = police.Load
+	}
+	if s.plane, err = load(1); err != nil {
 		return err
 	}
 	if err := applyLimits(s.plane, s.Group, c); err != nil {

@@ -42,6 +42,8 @@ type Command struct {
 	Signals <-chan os.Signal
 	// Notify receives progress messages while the caller waits; nil for none.
 	Notify func(message string)
+	// Active is called when the limits are active, before the command starts; nil for none.
+	Active func(map[direction.Direction]Mode)
 
 	lent bool // the cgroup belongs to a lender
 }
@@ -50,6 +52,30 @@ func (c Command) notify(format string, args ...any) {
 	if c.Notify != nil {
 		c.Notify(fmt.Sprintf(format, args...))
 	}
+}
+
+// Mode is how a direction is limited, for reports.
+type Mode struct {
+	Mode   string `json:"mode"`             // police.ModePolice, police.ModeShape or ModeShadow
+	Reason string `json:"reason,omitempty"` // of a policed direction
+}
+
+// ModeShadow is the mode of a limit that only counts.
+const ModeShadow = "shadow"
+
+// active calls Active with the modes of the limits.
+func (c Command) active() {
+	if c.Active == nil || len(c.Limits) == 0 {
+		return
+	}
+	modes := map[direction.Direction]Mode{}
+	for d, l := range c.Limits {
+		modes[d] = Mode{Mode: police.ModePolice}
+		if l.Shadow {
+			modes[d] = Mode{Mode: ModeShadow}
+		}
+	}
+	c.Active(modes)
 }
 
 // Outcome is the exit status of a command and its counters.
@@ -79,6 +105,7 @@ func Run(ctx context.Context, c Command) (out Outcome, err error) {
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
 	c.reportInherited()
+	c.active()
 	started := time.Now()
 	status, err := runner(ctx, scope.Group)
 	if err != nil {
