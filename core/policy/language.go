@@ -58,14 +58,14 @@ type Language struct {
 type fileKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	Version         int                          `yaml:"version,required" doc:"Version of the format: 1."`
-	Scopes          yamlfile.Map[*yamlfile.Node] `yaml:"scopes" doc:"Scopes: traffic and its treatment, each under a name that you choose. Required unless another section is given."`
+	Scopes          yamlfile.Map[*yamlfile.Node] `yaml:"scopes" doc:"Traffic and its treatment, by scope; each scope has a name of your choice. Required unless the file has another section."`
 }
 
 // scopeKeys holds core's keys of a scope.
 type scopeKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Parent          string `yaml:"parent" doc:"Name of the parent scope, which shares its treatment among its members and includes their traffic."`
-	Shadow          bool   `yaml:"shadow" doc:"Count only, without any effect on traffic."`
+	Parent          string `yaml:"parent" doc:"Name of the parent scope: its treatment applies to its own traffic and to the traffic of its children."`
+	Shadow          bool   `yaml:"shadow" doc:"Only count, without any effect on traffic."`
 }
 
 // NewLanguage joins kinds of selectors and modules. absent maps keys of other builds, of scopes and

@@ -20,7 +20,7 @@ import (
 // cgroups match by path below the mount point, including descendants.
 var cgroups = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "cgroup", Doc: "Path of a cgroup below the mount point of the v2 hierarchy, as in /a/b. It includes all descendants.", Sample: "",
+		Key: "cgroup", Doc: "Sockets of a cgroup and its descendants, by the path below the mount point of the cgroup v2 hierarchy, such as /a/b.", Sample: "",
 		Parse: parseCgroup, Enclosing: cgroupsAbove,
 	},
 	Bind: func(h *Host, text string) (Binding, error) { return bindCgroup(filepath.Join(h.CgroupRoot, text)) },

@@ -30,7 +30,7 @@ import (
 // container matches the cgroups of containers.
 var container = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "container", Doc: "Containers of Docker or Podman run by root, by name, ID (12 digits or more) or label, as in web or app=web: their cgroups. All containers with the label share the treatment.", Sample: "",
+		Key: "container", Doc: "Sockets of containers that Docker or Podman run as root, by name (web), ID (at least 12 digits) or label (app=web). All containers with the label share one limit.", Sample: "",
 		Parse: parseContainer,
 	},
 	Bind: bindContainer,

@@ -18,7 +18,7 @@ import (
 // device matches traffic by interface.
 var device = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: Interface, Doc: "Device that the traffic passes, by name.", Sample: "",
+		Key: Interface, Doc: "Traffic through a device, by the name of the device.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if !policy.IsDevice(text) {
 				return "", "", fmt.Errorf("%q is not a device name", text)

@@ -13,7 +13,7 @@ import (
 // mark matches sockets by SO_MARK.
 var mark = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "mark", Doc: "Mark of the socket (SO_MARK), as in 16 or 0x10.", Sample: "",
+		Key: "mark", Doc: "Sockets with a mark (SO_MARK), such as 16 or 0x10.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			number, err := strconv.ParseUint(text, 0, 32)
 			if err != nil || number == 0 || len(text) > 1 && text[0] == '0' && '0' <= text[1] && text[1] <= '9' {

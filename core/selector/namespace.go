@@ -21,7 +21,7 @@ import (
 // namespace matches sockets by network namespace.
 var namespace = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "netns", Doc: "Sockets of a network namespace, by its name in /run/netns or its path, as in /proc/1234/ns/net (policing needs Linux 6.15).", Sample: "",
+		Key: "netns", Doc: "Sockets of a network namespace, by its name in /run/netns or by its path, such as /proc/1234/ns/net. Policing requires Linux 6.15.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if clean := filepath.Clean(text); text != clean || text == "." || text == ".." || !filepath.IsAbs(text) && strings.Contains(text, "/") {
 				return "", "", fmt.Errorf("%q is not a network namespace: write its name in %s, or its whole path", text, netns.Dir)

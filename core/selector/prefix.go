@@ -13,7 +13,7 @@ import (
 // prefix matches traffic by remote address.
 var prefix = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "prefix", Doc: "Remote IPv4 or IPv6 prefix. Of several scopes the longest match counts.", Sample: "",
+		Key: "prefix", Doc: "Traffic to and from remote addresses in an IPv4 or IPv6 prefix. If several prefixes match, the longest applies.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			prefix, err := netip.ParsePrefix(text)
 			if err != nil {

@@ -17,7 +17,7 @@ import (
 // unit matches the cgroup of a systemd unit, wherever systemd puts it.
 var unit = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "unit", Doc: "A systemd unit, such as backup.service: its cgroup, wherever systemd puts it.", Sample: "",
+		Key: "unit", Doc: "Sockets of a systemd unit, such as backup.service. Weir queries systemd for its cgroup.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if strings.ContainsAny(text, "/ ") || !strings.Contains(text, ".") {
 				return "", "", fmt.Errorf("%q is not a systemd unit: write its whole name, as in backup.service", text)

@@ -42,7 +42,7 @@ func readID(text string) (uint32, error) {
 // user matches sockets by the user that opened them.
 var user = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "user", Doc: "Sockets of a user, by user id, and of the user's subordinate ids (subuid(5)).", Sample: userID(0), Schema: `{"type": "integer"}`,
+		Key: "user", Doc: "Sockets of a user, by numeric user ID. Includes the subordinate IDs of the user (subuid(5)).", Sample: userID(0), Schema: `{"type": "integer"}`,
 		Parse: func(text string) (string, string, error) {
 			if _, err := readID(text); err != nil {
 				return "", "", err

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -27,6 +28,9 @@ type table struct {
 	rows       [][]string
 }
 
+// quoted matches a key in single quotes: struct tags cannot contain backticks.
+var quoted = regexp.MustCompile(`(^|[ (])'([^' ][^']*)'`)
+
 func (t table) markdown() string {
 	var out strings.Builder
 	line := func(cells []string) { fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | ")) }
@@ -35,7 +39,7 @@ func (t table) markdown() string {
 	for _, row := range t.rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = strings.ReplaceAll(strings.ReplaceAll(cell, "\n", " "), "|", `\|`)
+			cells[i] = quoted.ReplaceAllString(strings.ReplaceAll(strings.ReplaceAll(cell, "\n", " "), "|", `\|`), "$1`$2`")
 		}
 		line(cells)
 	}

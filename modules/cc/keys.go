@@ -16,8 +16,8 @@ import (
 
 // scopeKeys holds the keys of a scope for congestion controls.
 type scopeKeys struct {
-	Congestion *string `yaml:"congestion" doc:"TCP congestion control of its new connections: one that comes with Weir, as dctcp, or one of the kernel's, as cubic, reno or bbr."`
-	Downloads  *string `yaml:"downloads" doc:"Receiver-side control of new TCP connections, independent of the sender: rledbat (RFC 9840), or scavenger with a lower target."`
+	Congestion *string `yaml:"congestion" doc:"TCP congestion control of new connections: one of Weir's (dctcp, ledbat, scavenger) or one of the kernel's, such as cubic, reno or bbr."`
+	Downloads  *string `yaml:"downloads" doc:"Receiver-side congestion control of new TCP connections, for any sender: rledbat (RFC 9840), or scavenger with a lower delay target."`
 }
 
 const (

@@ -17,8 +17,8 @@ const (
 
 // scopeKeys holds the keys of a scope for classes.
 type scopeKeys struct {
-	Class *string         `yaml:"class" doc:"Class of its packets at egress: lbe (less than best effort), best-effort, premium, network-control, the name of a DSCP as AF21, or its number; as-asked uses the class of the client's packets."`
-	Asked []yamlfile.Text `yaml:"asked" doc:"With class: as-asked, the accepted classes of requests; default LE and CS1, less than best effort. Answers to requests in other classes are not marked."`
+	Class *string         `yaml:"class" doc:"Class of the scope's packets at egress: lbe (less than best effort), best-effort, premium, network-control, or a DSCP by name (AF21) or number. With as-asked, replies get the class of the client's packets."`
+	Asked []yamlfile.Text `yaml:"asked" doc:"Accepted classes of requests, for 'class: as-asked'. Default: LE and CS1, both less than best effort. Replies to requests in other classes are not marked."`
 }
 
 // Treatment is the class of a scope's packets.

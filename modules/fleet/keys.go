@@ -22,15 +22,15 @@ const item = "fleet"
 
 // sectionKeys is the module's section of a policy file.
 type sectionKeys struct {
-	Fleet *fleetKeys `yaml:"fleet" doc:"Fleet that shares limits among hosts: scopes with shared follow its limits."`
+	Fleet *fleetKeys `yaml:"fleet" doc:"Fleet of hosts with shared limits: scopes with the key 'shared' get their rates from the fleet."`
 }
 
 type fleetKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	Name            yamlfile.Text   `yaml:"name,required" doc:"Name of the fleet: letters, digits, _ and -."`
-	Servers         []yamlfile.Text `yaml:"servers,required" doc:"Addresses and ports of the fleet's servers, as 10.0.0.1:4222."`
-	Host            yamlfile.Text   `yaml:"host" doc:"Name of this host in the fleet, as in its credentials; the hostname if left out."`
-	Credentials     yamlfile.Text   `yaml:"credentials,required" doc:"Absolute path of the file that weir fleet enroll has written for this host."`
+	Servers         []yamlfile.Text `yaml:"servers,required" doc:"Addresses and ports of the fleet's servers, such as 10.0.0.1:4222."`
+	Host            yamlfile.Text   `yaml:"host" doc:"Name of this host in the fleet; must match its credentials. Default: the hostname."`
+	Credentials     yamlfile.Text   `yaml:"credentials,required" doc:"Absolute path of the file that 'weir fleet enroll' wrote for this host."`
 }
 
 func grammar() policy.Grammar {

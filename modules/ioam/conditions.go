@@ -12,10 +12,10 @@ import (
 
 type conditionKeys struct {
 	Protocol        string  `yaml:"protocol" doc:"Only packets of this protocol: tcp, udp, icmp or a number."`
-	Port            *number `yaml:"port" doc:"Only TCP and UDP with this port at either end."`
+	Port            *number `yaml:"port" doc:"Only TCP and UDP packets from or to this port."`
 	Source          string  `yaml:"source" doc:"Only packets from this IPv6 prefix or address."`
-	SourcePort      *number `yaml:"source_port" doc:"Only TCP and UDP from this port."`
-	DestinationPort *number `yaml:"destination_port" doc:"Only TCP and UDP to this port."`
+	SourcePort      *number `yaml:"source_port" doc:"Only TCP and UDP packets from this port."`
+	DestinationPort *number `yaml:"destination_port" doc:"Only TCP and UDP packets to this port."`
 	DSCP            *number `yaml:"dscp" doc:"Only packets with this DSCP, 0 to 63."`
 }
 

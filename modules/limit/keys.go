@@ -16,21 +16,21 @@ import (
 type scopeKeys struct {
 	Egress   *rateKeys `yaml:"egress" doc:"Limit of the traffic that the scope sends."`
 	Ingress  *rateKeys `yaml:"ingress" doc:"Limit of the traffic that the scope receives."`
-	Loopback bool      `yaml:"loopback" doc:"Police loopback traffic too; it is exempt otherwise."`
+	Loopback bool      `yaml:"loopback" doc:"Also police loopback traffic. Default: loopback traffic is exempt."`
 }
 
 // rateKeys are the keys of one direction.
 type rateKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Rate            *units.BitRate  `yaml:"rate" doc:"Bits per second, as in 200Mbit: 64 kbit/s to 400 Gbit/s. Required without a parent or shared; with a parent, its rate if left out."`
-	Min             *units.BitRate  `yaml:"min" doc:"Guaranteed rate within the parent (only with mode: police) or the shared limit."`
-	Weight          *int            `yaml:"weight" doc:"Weight among the siblings, or among the hosts of a shared limit, for the remaining rate: 1 to 10000; 1 if left out."`
-	Shared          string          `yaml:"shared" doc:"Name of a shared limit of the fleet, in place of rate: the fleet grants the rate; without contact it is min."`
-	Max             *units.BitRate  `yaml:"max" doc:"Maximum rate. Only with shared."`
+	Rate            *units.BitRate  `yaml:"rate" doc:"Maximum rate in bits per second, such as 200Mbit; 64 kbit/s to 400 Gbit/s. Required unless the scope has a parent or the key 'shared'. Default: the rate of the parent."`
+	Min             *units.BitRate  `yaml:"min" doc:"Guaranteed rate: of the parent's rate (requires 'mode: police'), or of the shared limit."`
+	Weight          *int            `yaml:"weight" doc:"Weight, 1 to 10000, for the distribution of the rate that remains after all minima: among the siblings, or among the hosts of a shared limit. Default: 1."`
+	Shared          string          `yaml:"shared" doc:"Name of a shared limit of the fleet; replaces 'rate'. The fleet grants the rate; without contact to the fleet, the rate is 'min'."`
+	Max             *units.BitRate  `yaml:"max" doc:"Maximum rate of this host. Requires 'shared'."`
 	Mode            string          `yaml:"mode" enum:"police,shape" doc:"Treatment of packets beyond the rate: police marks them, rejects them at egress and drops them at ingress; shape delays them at the device. The parent's mode if left out, and police without a parent."`
-	Burst           *units.Duration `yaml:"burst" doc:"Traffic that an idle scope may send at line rate, as time at the limit; scales with the rate if left out."`
-	Mark            *units.Duration `yaml:"mark" doc:"Queueing delay, virtual with mode: police, from which packets are marked and senders slowed down."`
-	Drop            *units.Duration `yaml:"drop" doc:"Queueing delay, virtual with mode: police, from which packets are rejected or dropped."`
+	Burst           *units.Duration `yaml:"burst" doc:"Data that an idle scope may send at line rate, as sending time at the limit. The default depends on the rate."`
+	Mark            *units.Duration `yaml:"mark" doc:"Queueing delay (with 'mode: police': length of the virtual queue) above which packets are marked and senders are slowed down."`
+	Drop            *units.Duration `yaml:"drop" doc:"Queueing delay (with 'mode: police': length of the virtual queue) above which packets are rejected or dropped."`
 }
 
 // UnmarshalText reads the short form: the rate alone.
@@ -40,7 +40,7 @@ func (r *rateKeys) UnmarshalText(text []byte) error {
 }
 
 // ShortForm describes the short form in the schema.
-func (*rateKeys) ShortForm() string { return "the rate alone, as in 200Mbit" }
+func (*rateKeys) ShortForm() string { return "only the rate, such as 200Mbit" }
 
 func grammar() policy.Grammar {
 	return policy.Grammar{Module: moduleName, Scope: scopeKeys{}, Treats: []string{Egress.String(), Ingress.String()}, Read: read, Warn: warn}

@@ -19,21 +19,21 @@ const moduleName = "offload"
 
 // sectionKeys is the module's section of a policy file.
 type sectionKeys struct {
-	Offload *keys `yaml:"offload" doc:"Packets that a fast path forwards in place of the kernel, as the kernel does."`
+	Offload *keys `yaml:"offload" doc:"Packets that a fast path (XDP, tc flower or the NIC) forwards in place of the kernel, with the same result."`
 }
 
 // keys holds the keys of the section.
 type keys struct {
 	yamlfile.Fields `yaml:"-"`
-	From            []yamlfile.Text `yaml:"from,required" doc:"Links with offloaded packets, by name: devices, or VLANs on them."`
-	To              []yamlfile.Text `yaml:"to" doc:"Output links; by default those of from."`
-	Table           string          `yaml:"table" doc:"Routing table with the prefixes that may be offloaded: main, default, or a number; default all. Forwarding follows the kernel's rules and tables."`
-	Except          []yamlfile.Text `yaml:"except" doc:"Destinations left to the kernel, as prefixes."`
-	Budget          *int            `yaml:"budget" doc:"Maximum number of prefixes of the table: the busiest routes are offloaded, by sampled packets. Default all."`
-	Backend         string          `yaml:"backend" enum:"xdp,flower,hardware" doc:"Mechanism: xdp, a program at the driver; flower, tc filters in software; hardware, the same filters in the NIC only (skip_sw), all or none. Default xdp."`
-	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Multipath routes: split by a weighted hash of the addresses, or cpu to leave them to the kernel with its own hash; default split."`
-	IPv4            *bool           `yaml:"ipv4" doc:"Whether IPv4 is offloaded; default true."`
-	IPv6            *bool           `yaml:"ipv6" doc:"Whether IPv6 is offloaded; default true."`
+	From            []yamlfile.Text `yaml:"from,required" doc:"Input links of offloaded packets: names of devices, or of VLAN devices on them."`
+	To              []yamlfile.Text `yaml:"to" doc:"Output links of offloaded packets. Default: the links of 'from'."`
+	Table           string          `yaml:"table" doc:"Restricts offloading to the prefixes of one routing table: 'main', 'default' or a number. Without the key, all tables. Forwarding always follows the kernel's rules and tables."`
+	Except          []yamlfile.Text `yaml:"except" doc:"Destination prefixes that the kernel forwards."`
+	Budget          *int            `yaml:"budget" doc:"Maximum number of offloaded prefixes. Weir samples packets and offloads the busiest routes. Default: all routes."`
+	Backend         string          `yaml:"backend" enum:"xdp,flower,hardware" doc:"Mechanism. xdp (the default) is a program at the driver; flower installs tc filters in software; hardware installs the same filters only in the NIC (skip_sw), either all or none of them."`
+	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Treatment of multipath routes. split (the default) selects the next hop by a weighted hash of the addresses; cpu leaves multipath routes to the kernel and its own hash."`
+	IPv4            *bool           `yaml:"ipv4" doc:"Offload IPv4. Default: true."`
+	IPv6            *bool           `yaml:"ipv6" doc:"Offload IPv6. Default: true."`
 }
 
 // Treatment is the offload of a policy.

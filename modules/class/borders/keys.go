@@ -16,15 +16,15 @@ const moduleName = "borders"
 
 // sectionKeys is the module's section of a policy file.
 type sectionKeys struct {
-	Borders yamlfile.Map[*borderKeys] `yaml:"borders" doc:"Devices that lead to another network, by name: incoming packets get their class there."`
+	Borders yamlfile.Map[*borderKeys] `yaml:"borders" doc:"Borders to other networks, by device name: set the class of incoming packets, and translate DSCPs."`
 }
 
 type borderKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	From            yamlfile.Map[string] `yaml:"from" doc:"Classes of incoming packets by source: a prefix or address, and a class, the name or number of a DSCP, or keep to leave the DSCP unchanged. The longest prefix of from and to decides."`
-	To              yamlfile.Map[string] `yaml:"to" doc:"Classes of incoming packets by destination, in the same way."`
-	Translate       yamlfile.Map[string] `yaml:"translate" doc:"Classes that the network beyond knows by another DSCP: the one here, and the one there, as lbe: CS1. Both directions."`
-	Shadow          bool                 `yaml:"shadow" doc:"Count only, without any effect on traffic."`
+	From            yamlfile.Map[string] `yaml:"from" doc:"Class of incoming packets by source. Maps a prefix or address to a class, a DSCP (name or number), or 'keep' to leave the DSCP unchanged. The longest prefix among 'from' and 'to' decides; if both are equally long, 'from' applies."`
+	To              yamlfile.Map[string] `yaml:"to" doc:"Class of incoming packets by destination, in the same form."`
+	Translate       yamlfile.Map[string] `yaml:"translate" doc:"Classes with a different DSCP in the network beyond the device. Maps the DSCP in this network to the DSCP in the other, such as 'lbe: CS1'. Applies in both directions."`
+	Shadow          bool                 `yaml:"shadow" doc:"Only count, without any effect on traffic."`
 }
 
 // maxRules bounds the prefixes of a border.

@@ -17,27 +17,27 @@ const moduleName = "links"
 
 // sectionKeys is the module's section of a policy file.
 type sectionKeys struct {
-	Links yamlfile.Map[*linkKeys] `yaml:"links" doc:"Links with a queue per class at egress, by device name."`
+	Links yamlfile.Map[*linkKeys] `yaml:"links" doc:"Links with one egress queue per class, by device name."`
 }
 
 type linkKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Rate            units.BitRate            `yaml:"rate,required" doc:"Rate of the link on the wire, or less; rejected above the speed of the device. The queue forms at the lowest rate of the path, so it must not exceed that."`
-	Overhead        *uint16                  `yaml:"overhead" doc:"Bytes per frame on the wire that the host does not see; default 24: Ethernet's preamble, check sequence and gap."`
-	Preset          string                   `yaml:"preset" enum:"weir,geant-1,geant-2" doc:"Classes to begin with: Weir's own if left out, or those of tables 1 and 2 of GÉANT's experiments."`
-	Shadow          bool                     `yaml:"shadow" doc:"Count packets and losses per class only, without any effect on traffic."`
-	Classes         yamlfile.Map[*classKeys] `yaml:"classes" doc:"Changes to the preset and further classes, by name."`
+	Rate            units.BitRate            `yaml:"rate,required" doc:"Rate of the link on the wire, or slightly less. The queue must form here, so the rate must not exceed the lowest rate of the path. A rate above the speed of the device is rejected."`
+	Overhead        *uint16                  `yaml:"overhead" doc:"Bytes per frame on the wire in addition to the frame that the host sends. Default 24: Ethernet's preamble, frame check sequence and interframe gap."`
+	Preset          string                   `yaml:"preset" enum:"weir,geant-1,geant-2" doc:"Initial set of classes: Weir's own ('weir', the default), or those of table 1 ('geant-1') or table 2 ('geant-2') of GÉANT's experiments."`
+	Shadow          bool                     `yaml:"shadow" doc:"Only count packets and losses per class, without any effect on traffic."`
+	Classes         yamlfile.Map[*classKeys] `yaml:"classes" doc:"Changes to the classes of the preset, and additional classes, by name."`
 }
 
 type classKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	DSCP            []yamlfile.Text    `yaml:"dscp" doc:"Its DSCPs, by number or name; those of no class are best effort's."`
+	DSCP            []yamlfile.Text    `yaml:"dscp" doc:"DSCPs of the class, by number or name. Packets with any other DSCP belong to best-effort."`
 	Weight          *units.Probability `yaml:"weight" doc:"Guaranteed share of the rate."`
-	Priority        *uint32            `yaml:"priority" doc:"Order of service among classes below their share, and among those above: 0 to 7, lowest first. Equal priorities share by round robin."`
-	Ceiling         *units.BitRate     `yaml:"ceiling" doc:"Maximum rate including the leftover; default the link's rate."`
-	Queue           *units.Duration    `yaml:"queue" doc:"The most that waits, as time at the ceiling."`
-	Leaf            Leaf               `yaml:"leaf" enum:"fifo,fq_codel,cake" doc:"Qdisc of its packets: fq_codel, fair between flows; cake, fair between hosts too (triple-isolate); fifo, first in, first out. The default follows from ecn."`
-	ECN             *bool              `yaml:"ecn" doc:"true: mark packets that wait long, by fq_codel unless leaf is set; false: never mark, first in, first out unless leaf is set. The default is fq_codel if the kernel has it, or the behaviour of leaf."`
+	Priority        *uint32            `yaml:"priority" doc:"Order of service, from 0 (first) to 7. Classes below their guaranteed share precede all others; the priority applies within each of the two groups. Round robin serves classes of equal priority."`
+	Ceiling         *units.BitRate     `yaml:"ceiling" doc:"Maximum rate, including bandwidth that other classes leave. Default: the rate of the link."`
+	Queue           *units.Duration    `yaml:"queue" doc:"Maximum length of the queue, as sending time at the ceiling."`
+	Leaf            Leaf               `yaml:"leaf" enum:"fifo,fq_codel,cake" doc:"Qdisc of the class. fq_codel is fair between flows; cake (triple-isolate) is fair between hosts and between flows; fifo is first in, first out. The default depends on 'ecn'."`
+	ECN             *bool              `yaml:"ecn" doc:"If true, packets that wait long are marked, and the default of 'leaf' is fq_codel. If false, no packet is marked, and the default of 'leaf' is fifo. Without 'ecn' and 'leaf', the class uses fq_codel if the kernel has it; premium, network-control and all classes of the geant presets use fifo."`
 }
 
 // Limits of keys.

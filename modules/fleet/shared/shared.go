@@ -44,7 +44,7 @@ func (e *entry) UnmarshalText(text []byte) error {
 }
 
 // ShortForm describes the short form in the schema.
-func (*entry) ShortForm() string { return "the rate alone, as in 10Gbit" }
+func (*entry) ShortForm() string { return "only the rate, such as 10Gbit" }
 
 // Limit is one shared limit of a fleet.
 type Limit struct {
