@@ -15,7 +15,7 @@ import (
 // Constants of a search: rates in bit/s of payload, and times.
 const (
 	firstRate = 1e6
-	leastRate = 20e3
+	minRate   = 20e3
 	rise      = 1.5 // factor between trains below the rate
 	apart     = 1.08
 	trainTime = 30 * time.Millisecond
@@ -50,15 +50,15 @@ func (b bracket) estimate() float64 {
 
 // search brackets the available rate, from a rate that is probably below it up to most.
 func search(ctx context.Context, p path, from, most float64) (b bracket, err error) {
-	rate, late := min(max(from, leastRate), most), 0
+	rate, late := min(max(from, minRate), most), 0
 	for b.high == 0 {
 		t, above, err := vote(ctx, p, rate)
 		if err != nil {
 			return b, err
 		}
 		switch {
-		case above && b.low == 0 && rate > leastRate:
-			b.high, rate = 0, max(rate/4, leastRate) // the first rate was above it
+		case above && b.low == 0 && rate > minRate:
+			b.high, rate = 0, max(rate/4, minRate) // the first rate was above it
 			continue
 		case above:
 			b.high = t

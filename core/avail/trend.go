@@ -21,19 +21,19 @@ type train struct {
 // comparison test), and their net growth relative to the total variation (pairwise difference
 // test), from the paper.
 const (
-	growing     = .66
-	notGrowing  = .54
-	farther     = .55
-	notFarther  = .45
-	leastGroups = 4
+	growing    = .66
+	notGrowing = .54
+	farther    = .55
+	notFarther = .45
+	minGroups  = 4
 )
 
-// leastGrowth is the minimum growth of delays relative to a train's duration, so that microseconds
-// of noise are no trend. mostLost is the maximum share of lost datagrams.
+// minGrowth is the minimum growth of delays relative to a train's duration, so that microseconds
+// of noise are no trend. maxLost is the maximum share of lost datagrams.
 const (
-	leastGrowth = .01
-	mostLost    = .05
-	leastSpread = .9 // of the sent rate on arrival
+	minGrowth = .01
+	maxLost   = .05
+	minSpread = .9 // of the sent rate on arrival
 )
 
 // judge evaluates the arrivals of a train; false if too few arrived.
@@ -57,14 +57,14 @@ func judge(sent int, came []station.Arrival) (t train, ok bool) {
 	}
 	t.queued = time.Duration(slices.Max(delays) - least)
 	lost := 1 - float64(len(came))/float64(sent)
-	t.above = lost > mostLost || arrived > 0 && took/arrived < leastSpread || grows(delays, took)
+	t.above = lost > maxLost || arrived > 0 && took/arrived < minSpread || grows(delays, took)
 	return t, true
 }
 
 // grows reports whether delays have an upward trend over a train of this duration.
 func grows(delays []float64, took float64) bool {
 	medians := groups(delays)
-	if len(medians) < leastGroups {
+	if len(medians) < minGroups {
 		return false
 	}
 	up, moved := 0., 0.
@@ -75,7 +75,7 @@ func grows(delays []float64, took float64) bool {
 		moved += math.Abs(medians[i] - medians[i-1])
 	}
 	growth := medians[len(medians)-1] - medians[0]
-	if growth < max(leastGrowth*took, took/float64(2*len(delays))) || moved == 0 {
+	if growth < max(minGrowth*took, took/float64(2*len(delays))) || moved == 0 {
 		return false
 	}
 	share, way := up/float64(len(medians)-1), growth/moved

@@ -22,8 +22,8 @@ func (r release) before(other release) bool {
 	return r[0] < other[0] || r[0] == other[0] && r[1] < other[1]
 }
 
-// leastKernels reads the table of docs/kernels.md: capability to release.
-func leastKernels(t *testing.T) map[string]release {
+// minKernels reads the table of docs/kernels.md: capability to release.
+func minKernels(t *testing.T) map[string]release {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "kernels.md"))
 	if err != nil {
@@ -56,7 +56,7 @@ func leastKernels(t *testing.T) map[string]release {
 // best mechanism; below it, another one or none.
 func TestMinimumKernels(t *testing.T) {
 	testutil.NeedRoot(t)
-	least := leastKernels(t)
+	least := minKernels(t)
 	text, err := probe.Release()
 	if err != nil {
 		t.Fatal(err)

@@ -28,8 +28,8 @@ const Cgroups = uint32(matchMatchKindMATCH_CGROUPS)
 // RebindPin is the name of the pinned program that binds new cgroups.
 const RebindPin = "rebind"
 
-// LongestPath is the maximum length in bytes of the path of a cgroup that the kernel binds.
-const LongestPath = int(unsafe.Sizeof(rebindRebindPath{})) - 1
+// MaxPath is the maximum length in bytes of the path of a cgroup that the kernel binds.
+const MaxPath = int(unsafe.Sizeof(rebindRebindPath{})) - 1
 
 // Rebind loads a kernel program that stores the ids of new cgroups at these paths, below the root
 // of the v2 hierarchy, in a data plane's map. Its pin in dir replaces an earlier one. Rebind also
@@ -76,7 +76,7 @@ func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
 }
 
 func pathKey(path string) (key rebindRebindPath, fits bool) {
-	if len(path) > LongestPath {
+	if len(path) > MaxPath {
 		return key, false
 	}
 	for i := range len(path) {

@@ -67,7 +67,7 @@ func TestCgroupsAreBoundWhenTheyAreMade(t *testing.T) {
 	if err := cgroups.Put(first, uint32(3)); err != nil {
 		t.Fatal(err)
 	}
-	long := strings.Repeat("l", LongestPath-len(below("")))
+	long := strings.Repeat("l", MaxPath-len(below("")))
 	places := map[string]Place{below("a"): {3, first}, below("deep/b"): {4, 0}, below("/" + long): {5, 0}, below("/" + long + "l"): {6, 0}}
 	if err := Rebind(dir, cgroups, places); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 const (
 	gentlest = 20_000_000 // bit/s, maximum
 	gentle   = 0.4        // of the promise, maximum
-	leastSum = 20_000     // bytes; a flow has more, so that its handshake does not matter
+	minSum   = 20_000     // bytes; a flow has more, so that its handshake does not matter
 	// chargedNot, chargedLow and chargedHigh bound the quotient.
 	chargedNot, chargedLow, chargedHigh = 0.2, 0.9, 1.1
 	// quiet is the maximum share of a flow that other traffic of the scope may have; quietTime is
@@ -56,7 +56,7 @@ func gently(d direction.Direction, below units.BitRate) (station.Flow, time.Dura
 		rate = min(rate, units.BitRate(gentle*float64(below)))
 	}
 	return station.Flow{Protocol: station.TCP, Connections: 1, Rate: rate, Reverse: d == direction.Ingress},
-		max(400*time.Millisecond, time.Duration(leastSum*8e9/float64(rate)))
+		max(400*time.Millisecond, time.Duration(minSum*8e9/float64(rate)))
 }
 
 // charge sends a flow on a route and returns the charged bytes per received byte. It calls between,
@@ -103,7 +103,7 @@ func (r *runner) charge(ctx context.Context, s charged, at route, between func(*
 // quotient returns charged divided by received bytes.
 func quotient(octets uint64, received station.Tally) (c charge) {
 	c.quotient = float64(octets) / float64(max(received.Wire, 1))
-	if received.Octets < leastSum/4 {
+	if received.Octets < minSum/4 {
 		c.noise = fmt.Sprintf("only %s arrived", units.ByteSize(received.Octets))
 	}
 	return c

@@ -18,9 +18,9 @@ const (
 	probesRate = 100
 	probesPart = 100
 	// quietTrips is the number of round trips without the flow, unless they take longer than
-	// longestQuiet.
-	quietTrips   = 20
-	longestQuiet = time.Second
+	// maxQuiet.
+	quietTrips = 20
+	maxQuiet   = time.Second
 )
 
 // probing returns the rate of small packets beside the flow of a test, in bit/s on the wire; 0 is
@@ -44,7 +44,7 @@ func quietOf(probing units.BitRate) time.Duration {
 	if probing == 0 {
 		return 0
 	}
-	return min(longestQuiet, time.Duration(quietTrips*8e9*probeOctets/float64(probing)))
+	return min(maxQuiet, time.Duration(quietTrips*8e9*probeOctets/float64(probing)))
 }
 
 // beside holds the small packets of one measurement; nil has none.

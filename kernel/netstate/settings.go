@@ -23,14 +23,14 @@ var moving = map[string]bool{
 
 // settings reads every setting of the thread's namespace.
 func (r *reader) settings() error {
-	return r.folder("", make([]byte, longestSetting))
+	return r.folder("", make([]byte, maxSetting))
 }
 
 // The kernel clears a buffer of the reader's size for each of thousands of settings, so the first
 // buffer is small.
 const (
-	usualSetting   = 256
-	longestSetting = 1 << 14
+	usualSetting = 256
+	maxSetting   = 1 << 14
 )
 
 // folder reads a folder below the settings' root recursively. A missing one belonged to a removed

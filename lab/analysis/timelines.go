@@ -24,7 +24,7 @@ const (
 	// maxTimelines bounds the cells with drawn time series. The bundle holds the series of all
 	// cells.
 	maxTimelines = 6
-	mostCDFs     = 10
+	maxCDFs      = 10
 )
 
 // timelines draws a metric of the flows over time: one figure for each of a few cells spread over
@@ -147,7 +147,7 @@ func distributionFigures(b *record.Bundle) []record.Figure {
 			Kind: record.Steps, XLabel: "time", XUnit: record.Seconds, YLabel: "share", YUnit: record.Share, LogX: true,
 		}
 		merged, names := mergedDistributions(b, metric)
-		for _, i := range spread(len(names), mostCDFs) {
+		for _, i := range spread(len(names), maxCDFs) {
 			figure.Curves = append(figure.Curves, cdf(names[i], merged[names[i]]))
 		}
 		if len(figure.Curves) > 0 {

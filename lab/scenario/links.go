@@ -19,7 +19,7 @@ const (
 	defaultPackets = 1000 // Linux's default for a device, if the file describes no queue
 	etherHeader    = 14
 	maxBDP         = 1000
-	leastBDP       = 10 // full frames: minimum for a queue given as a bandwidth-delay product
+	minBDP         = 10 // full frames: minimum for a queue given as a bandwidth-delay product
 )
 
 func (b *builder) links() {

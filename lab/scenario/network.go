@@ -220,7 +220,7 @@ func (b *builder) queues() {
 			if q.RTT != nil {
 				rtt = time.Duration(*q.RTT)
 			}
-			side.to.Queue.Bytes = max(product(side.to.Rate, rtt, *q.BDP), units.ByteSize(leastBDP*(out.MTU+etherHeader)))
+			side.to.Queue.Bytes = max(product(side.to.Rate, rtt, *q.BDP), units.ByteSize(minBDP*(out.MTU+etherHeader)))
 		}
 	}
 }

@@ -17,10 +17,10 @@ import (
 const (
 	maxStreams     = 1000
 	maxConcurrency = 10_000
-	leastPayload   = 32 // bytes of a datagram
+	minPayload     = 32 // bytes of a datagram
 	udpHeaders     = 48 // IPv6 and UDP, the larger case
-	leastFrame4    = 64
-	leastFrame6    = 84 // Ethernet, IPv6, UDP, the tester's stamp and FCS
+	minFrame4      = 64
+	minFrame6      = 84 // Ethernet, IPv6, UDP, the tester's stamp and FCS
 )
 
 // tryDuration is the range of a phase's length.
@@ -228,8 +228,8 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 		if f.Payload != nil {
 			out.Payload = *f.Payload
 		}
-		if most := mtu - udpHeaders; out.Payload < leastPayload || out.Payload > most {
-			b.complain(f.At("payload"), fmt.Sprintf("write a number of bytes from %d to %d", leastPayload, most), "%s.payload: %d bytes is outside %d to %d, the size of a datagram on this path", path, out.Payload, leastPayload, most)
+		if most := mtu - udpHeaders; out.Payload < minPayload || out.Payload > most {
+			b.complain(f.At("payload"), fmt.Sprintf("write a number of bytes from %d to %d", minPayload, most), "%s.payload: %d bytes is outside %d to %d, the size of a datagram on this path", path, out.Payload, minPayload, most)
 		}
 	}
 }

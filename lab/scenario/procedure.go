@@ -54,7 +54,7 @@ type procedureFile struct {
 
 const (
 	maxRepeat     = 50
-	leastTrial    = 50 * time.Millisecond
+	minTrial      = 50 * time.Millisecond
 	defaultTrial  = 2 * time.Second
 	defaultRepeat = 2
 )
@@ -78,8 +78,8 @@ func (b *builder) procedure(f *procedureFile, path string, phase Phase, other in
 		out.Search = time.Duration(*f.Search)
 	}
 	for key, length := range map[string]time.Duration{"trial": out.Trial, "search": out.Search} {
-		if length < leastTrial || length > phase.Duration {
-			b.complain(f.At(key), "", "%s.%s: %s is outside %s to the phase's %s", path, key, length, leastTrial, phase.Duration)
+		if length < minTrial || length > phase.Duration {
+			b.complain(f.At(key), "", "%s.%s: %s is outside %s to the phase's %s", path, key, length, minTrial, phase.Duration)
 		}
 	}
 	if out.Resolution < 0.001 || out.Resolution > 0.5 {
@@ -113,9 +113,9 @@ func (b *builder) frames(f yamlfile.Fields, path string, mtu int, givenFamily, g
 	if givenSize != nil {
 		size = *givenSize
 	}
-	least, most := leastFrame4, mtu+etherHeader+4
+	least, most := minFrame4, mtu+etherHeader+4
 	if family == 6 {
-		least = leastFrame6
+		least = minFrame6
 	}
 	switch {
 	case family != 4 && family != 6: // already reported

@@ -54,8 +54,8 @@ func deviceName(name string, index int) string {
 }
 
 const (
-	leastBuffer = 16 << 20
-	mostBuffer  = 512 << 20
+	minBuffer = 16 << 20
+	maxBuffer = 512 << 20
 	// assumedRate replaces the rate of links without one when buffers are sized.
 	assumedRate = 10e9
 )
@@ -78,7 +78,7 @@ func bufferFor(cell *scenario.Cell) units.ByteSize {
 		}
 	}
 	wanted := 4 * (rate*delay/8 + queues)
-	return units.ByteSize(min(max(wanted, leastBuffer), mostBuffer))
+	return units.ByteSize(min(max(wanted, minBuffer), maxBuffer))
 }
 
 // ecnWanted reports whether a flow of the cell from a node to an address of another requests ECN.

@@ -17,14 +17,14 @@ type ledbatModel struct {
 
 // Parameters of the draft.
 const (
-	mostDivisor  = 16
-	leastWindow  = 2
+	maxDivisor   = 16
+	minWindow    = 2
 	slowdownRest = 9 // time to the next slowdown, relative to the duration of the last
 )
 
 // gain is section 4.2: GAIN = 1 / min(16, ceil(2*TARGET/base)).
 func (m ledbatModel) gain(base time.Duration) float64 {
-	return 1 / math.Max(1, math.Min(mostDivisor, math.Ceil(2*float64(m.target)/float64(base))))
+	return 1 / math.Max(1, math.Min(maxDivisor, math.Ceil(2*float64(m.target)/float64(base))))
 }
 
 // avoidance returns the window after acked segments in congestion avoidance. The draft's equation
@@ -37,7 +37,7 @@ func (m ledbatModel) avoidance(window float64, step LEDBATEvent) float64 {
 	if excess := float64(step.Delay)/float64(m.target) - 1; excess > 0 {
 		change = math.Max(change-excess, -0.5)
 	}
-	return math.Max(leastWindow, window+float64(step.Acked)*change)
+	return math.Max(minWindow, window+float64(step.Acked)*change)
 }
 
 // slowStart returns the window after acked segments in slow start, which grows a quarter as fast
@@ -64,7 +64,7 @@ func (m ledbatModel) climbed(window float64, saved uint32, delay time.Duration) 
 // afterLoss returns the windows permitted after a loss: half, or with tolerance the path's capacity
 // without a queue, or the whole window in slow start without a queue.
 func (m ledbatModel) afterLoss(window float64, step LEDBATEvent, rising bool) (allowed []float64) {
-	allowed = []float64{math.Max(leastWindow, math.Floor(window/2))}
+	allowed = []float64{math.Max(minWindow, math.Floor(window/2))}
 	if !m.tolerant {
 		return allowed
 	}
@@ -83,7 +83,7 @@ func (m ledbatModel) settled(window float64, step LEDBATEvent) float64 {
 		return window
 	}
 	fits := math.Floor(step.Rate * (step.Base + m.target/2).Seconds())
-	return math.Max(leastWindow, math.Min(math.Floor(window), fits))
+	return math.Max(minWindow, math.Min(math.Floor(window), fits))
 }
 
 // holds returns the number of further segments with delays of a larger window.

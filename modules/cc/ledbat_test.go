@@ -127,7 +127,7 @@ func checkLEDBAT(t *testing.T, m ledbatModel, steps []LEDBATEvent) {
 		case step.Kind == Undo:
 			want := math.Max(math.Floor(step.Window), math.Floor(reduced))
 			if step.Phase == Drain {
-				want = leastWindow
+				want = minWindow
 				saved = max(saved, uint32(reduced))
 			}
 			if float64(step.Threshold) != want {
@@ -143,7 +143,7 @@ func checkLEDBAT(t *testing.T, m ledbatModel, steps []LEDBATEvent) {
 			}
 			if before.Phase == Drain {
 				allowed = []float64{before.Window}
-				saved = max(leastWindow, saved/2)
+				saved = max(minWindow, saved/2)
 			}
 			if !slices.ContainsFunc(allowed, near) {
 				fail("loss leaves %v, want one of %v", step.Window, allowed)
@@ -168,7 +168,7 @@ func checkLEDBAT(t *testing.T, m ledbatModel, steps []LEDBATEvent) {
 				fail("congestion avoidance makes %v, want %v, %d held", step.Window, want, held)
 			}
 		case before.Phase == Avoidance && step.Phase == Drain:
-			if step.Window != leastWindow || step.Threshold != uint32(before.Window) {
+			if step.Window != minWindow || step.Threshold != uint32(before.Window) {
 				fail("a slowdown begins with a window of %v and a threshold of %d", step.Window, step.Threshold)
 			}
 			if rest > 0 && step.Time-rested < rest-time.Millisecond {
@@ -176,11 +176,11 @@ func checkLEDBAT(t *testing.T, m ledbatModel, steps []LEDBATEvent) {
 			}
 			began, saved = step.Time, uint32(before.Window)
 		case before.Phase == Drain && step.Phase == Drain:
-			if step.Window != leastWindow {
+			if step.Window != minWindow {
 				fail("the window moves in a slowdown")
 			}
 		case before.Phase == Drain && step.Phase == Climb:
-			if step.Time-began < 2*m.leastRTT(steps[:i+2])-time.Millisecond {
+			if step.Time-began < 2*m.minRTT(steps[:i+2])-time.Millisecond {
 				fail("the slowdown took %v", step.Time-began)
 			}
 		case before.Phase == Climb && step.Phase == Climb:
@@ -206,7 +206,7 @@ func checkLEDBAT(t *testing.T, m ledbatModel, steps []LEDBATEvent) {
 // nearSegment compares windows in whole segments, which rounding may shift by one.
 func nearSegment(got, want float64) bool { return math.Abs(got-want) <= 1 }
 
-// leastRTT returns the smallest smoothed RTT of the steps.
-func (ledbatModel) leastRTT(steps []LEDBATEvent) time.Duration {
+// minRTT returns the smallest smoothed RTT of the steps.
+func (ledbatModel) minRTT(steps []LEDBATEvent) time.Duration {
 	return slices.MinFunc(steps, func(a, b LEDBATEvent) int { return int(a.RTT - b.RTT) }).RTT
 }

@@ -199,7 +199,7 @@ func (a *auditor) data(d *format.DataPageHeaderV2, body []byte, levels int64, si
 		return errors.New("lists in lists, which weir does not write")
 	}
 	if column.repetition == 1 {
-		row := int64(longestRow(repetition)) * valueMemory
+		row := int64(maxRow(repetition)) * valueMemory
 		if column.text {
 			row += int64(len(data))
 		}
@@ -267,9 +267,9 @@ func runs(data []byte, width, most int) error {
 	return nil
 }
 
-// longestRow returns the maximum number of values of a row of a list, from checked repetition
+// maxRow returns the maximum number of values of a row of a list, from checked repetition
 // levels of 0 and 1: 0 starts a row.
-func longestRow(levels []byte) (longest int) {
+func maxRow(levels []byte) (longest int) {
 	length := 0
 	add := func(level byte, n int) {
 		if level != 0 {

@@ -47,7 +47,7 @@ func (r *runner) backToBack(ctx context.Context, t ThroughputResult) (BurstResul
 	}
 	result.MaxLength = uint64(max(result.Rate*r.MaxBurst.Seconds(), 2))
 	for range r.BurstRuns {
-		length, err := r.longestBurst(ctx, result)
+		length, err := r.maxBurst(ctx, result)
 		if err != nil {
 			return fail(result, err)
 		}
@@ -86,9 +86,9 @@ func (r *runner) burstRate(ctx context.Context, result *BurstResult) error {
 	return nil
 }
 
-// longestBurst is one search: lengths double until frames are lost, then the interval is halved
+// maxBurst is one search: lengths double until frames are lost, then the interval is halved
 // down to the step.
-func (r *runner) longestBurst(ctx context.Context, b BurstResult) (uint64, error) {
+func (r *runner) maxBurst(ctx context.Context, b BurstResult) (uint64, error) {
 	try := func(length uint64) (bool, error) {
 		t := Trial{Size: b.Size, Frames: length, Duration: burstTime(length, b.Rate)}
 		if b.paced {

@@ -80,8 +80,8 @@ const (
 	// DefaultStraggle is the wait for late frames after the last arrival. It ends early when every
 	// frame has arrived.
 	DefaultStraggle = 500 * time.Millisecond
-	// longestStraggle bounds the wait for a device that keeps sending.
-	longestStraggle = 10 * time.Second
+	// maxStraggle bounds the wait for a device that keeps sending.
+	maxStraggle = 10 * time.Second
 )
 
 // Sender is a running generator.

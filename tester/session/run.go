@@ -180,14 +180,14 @@ func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool,
 }
 
 // straggle waits until every frame has arrived, or until none has for the configured time: a device
-// with long queues delivers late. It ends at longestStraggle in any case.
+// with long queues delivers late. It ends at maxStraggle in any case.
 func (r *running) straggle() {
 	if !r.sends() || len(r.receivers) == 0 {
 		return
 	}
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	longest, quiet, arrived := time.After(max(longestStraggle, r.config.Straggle)), time.Now(), uint64(0)
+	longest, quiet, arrived := time.After(max(maxStraggle, r.config.Straggle)), time.Now(), uint64(0)
 	for {
 		account, err := r.account()
 		if err != nil || account.complete() {

@@ -29,16 +29,16 @@ type simulateOptions struct {
 
 // simulated is the document of weir fleet simulate --format json.
 type simulated struct {
-	Format    string  `json:"format"`
-	Seed      uint64  `json:"seed"`
-	Hosts     int     `json:"hosts"`
-	Max       float64 `json:"max_share"`      // highest sum of all rates, of the limit
-	Used      float64 `json:"used_share"`     // mean use, of the limit
-	Possible  float64 `json:"possible_share"` // mean of the lower of limit and demand
-	Static    float64 `json:"static_share"`   // mean use if each host had an equal part
-	Messages  float64 `json:"messages_per_host_and_second"`
-	MeanNs    int64   `json:"decision_mean_ns"`
-	LongestNs int64   `json:"decision_longest_ns"`
+	Format   string  `json:"format"`
+	Seed     uint64  `json:"seed"`
+	Hosts    int     `json:"hosts"`
+	Max      float64 `json:"max_share"`      // highest sum of all rates, of the limit
+	Used     float64 `json:"used_share"`     // mean use, of the limit
+	Possible float64 `json:"possible_share"` // mean of the lower of limit and demand
+	Static   float64 `json:"static_share"`   // mean use if each host had an equal part
+	Messages float64 `json:"messages_per_host_and_second"`
+	MeanNs   int64   `json:"decision_mean_ns"`
+	MaxNs    int64   `json:"decision_longest_ns"`
 }
 
 func newSimulateCommand(a *cli.App) *cobra.Command {
@@ -90,7 +90,7 @@ func (o *simulateOptions) run(ctx context.Context, a *cli.App) error {
 		{"used", percent(r.Used)}, {"possible", percent(r.Possible)}, {"used by a static split", percent(r.Static)}, {"highest sum of rates", percent(r.Max)},
 		{"messages per host and second", fmt.Sprintf("%.1f", r.Messages)},
 		{"decision, mean", time.Duration(r.MeanNs).Round(10 * time.Microsecond).String()},
-		{"decision, longest", time.Duration(r.LongestNs).Round(10 * time.Microsecond).String()}, {"seed", fmt.Sprint(r.Seed)},
+		{"decision, longest", time.Duration(r.MaxNs).Round(10 * time.Microsecond).String()}, {"seed", fmt.Sprint(r.Seed)},
 	}})
 }
 
@@ -138,6 +138,6 @@ func (o *simulateOptions) simulate(ctx context.Context, a *cli.App, limit float6
 	r.Format, r.Seed, r.Hosts = "weir-fleet-simulate/1", o.seed, o.hosts
 	r.Used, r.Possible, r.Static, r.Max = r.Used/n, r.Possible/n, r.Static/n, s.Max
 	r.Messages = float64(s.Messages) / float64(o.hosts) / o.duration.Seconds()
-	r.MeanNs, r.LongestNs = int64(s.Spent)/int64(max(1, s.Decisions)), int64(s.Longest)
+	r.MeanNs, r.MaxNs = int64(s.Spent)/int64(max(1, s.Decisions)), int64(s.Longest)
 	return r, nil
 }

@@ -24,7 +24,7 @@ import (
 // Bounds of loans: each limit has a process of 15 MB.
 const (
 	lentPerUser, lentAtMost = 4, 32
-	mostLent                = 256
+	maxLent                 = 256
 )
 
 // LendCommand returns the command weir lend.
@@ -51,8 +51,8 @@ weir-lend.service for the group weir.`,
 			if lender.Group, err = lendTo(group, everyone); err != nil {
 				return err
 			}
-			if lender.PerUser < 1 || lender.Max < lender.PerUser || lender.Max > mostLent {
-				return fault.New(fault.Usage, "as in --per-user 4 --most 32", "--per-user %d and --most %d are not 1 to %d, the first at most the second", lender.PerUser, lender.Max, mostLent)
+			if lender.PerUser < 1 || lender.Max < lender.PerUser || lender.Max > maxLent {
+				return fault.New(fault.Usage, "as in --per-user 4 --most 32", "--per-user %d and --most %d are not 1 to %d, the first at most the second", lender.PerUser, lender.Max, maxLent)
 			}
 			level := slog.LevelInfo
 			if a.Quiet {

@@ -67,7 +67,7 @@ func newPath(t *testing.T) *path {
 }
 
 // write makes the specification; sends no more frames than most, so that min of the loss decides.
-func (p *path) write(t *testing.T, left, right, leastLoss string) {
+func (p *path) write(t *testing.T, left, right, minLoss string) {
 	t.Helper()
 	text := fmt.Sprintf(`version: 1
 name: path
@@ -83,7 +83,7 @@ streams:
 expect:
   - {stream: small, metric: stream_loss, min: %s, max: 100%%}
   - {stream: small, metric: stream_received, min: 500, max: 500}
-`, left, right, leastLoss)
+`, left, right, minLoss)
 	if err := os.WriteFile(p.spec, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import "time"
 // The constants of RFC 9002.
 const (
 	firstWindow = 10.0 // datagrams (section 7.2)
-	leastWindow = 2.0
+	minWindow   = 2.0
 	reordered   = 3 // datagrams behind the last one acknowledged are lost (6.1.1)
 	// granularity is the minimum time for loss detection (6.1.2); firstRTT is the initial round
 	// trip (6.2.2).
@@ -89,7 +89,7 @@ func (c *control) timeout() time.Duration {
 // expire declares all datagrams in flight lost: persistent congestion (7.6).
 func (c *control) expire() {
 	c.flight, c.under, c.probing = nil, 0, 0
-	c.threshold, c.window = max(c.window/2, leastWindow), leastWindow
+	c.threshold, c.window = max(c.window/2, minWindow), minWindow
 }
 
 // acknowledge processes the acknowledgement of one datagram.
@@ -143,7 +143,7 @@ func (c *control) detect(now time.Time) {
 		}
 		d.done, c.under = true, c.under-1
 		if d.at.After(c.recovery) {
-			c.recovery, c.window = now, max(c.window/2, leastWindow)
+			c.recovery, c.window = now, max(c.window/2, minWindow)
 			c.threshold = c.window
 		}
 	}

@@ -64,7 +64,7 @@ func TestSilencesArePersistentCongestion(t *testing.T) {
 			t.Fatalf("silence %d: a second probe at once", n+1)
 		}
 	}
-	if wait := c.wait(now.Add(c.timeout())); wait != 0 || c.flying() != 0 || c.window != leastWindow {
+	if wait := c.wait(now.Add(c.timeout())); wait != 0 || c.flying() != 0 || c.window != minWindow {
 		t.Errorf("waits %v, %+v", wait, c)
 	}
 }

@@ -227,7 +227,7 @@ func roundTrip(bed Testbed, f Flow) (sum time.Duration) {
 // retransmission timeout.
 const (
 	stallTrips = 3
-	leastRTO   = 200 * time.Millisecond // Linux
+	minRTO     = 200 * time.Millisecond // Linux
 )
 
 // stalled reports whether a flow stopped without a cause: no arrival for a long time, and no loss
@@ -236,7 +236,7 @@ func stalled(bed Testbed, f Flow, links []Balance) string {
 	if !f.Concurrent || f.Octets > 0 || lossy(bed, f, links) || scheduled(bed, f) {
 		return ""
 	}
-	tolerated := stallTrips * (leastRTO + roundTrip(bed, f))
+	tolerated := stallTrips * (minRTO + roundTrip(bed, f))
 	longest, at, run := 0, 0, 0
 	for i, n := range f.Received {
 		if run++; n > 0 {

@@ -29,9 +29,9 @@ const (
 	// beatLate is the delay from which an interval counts as missed.
 	beatLate = 20 * time.Millisecond
 
-	mostPause   = 150 * time.Millisecond
-	mostMissed  = 0.05 // share of the time, and leastMissed
-	leastMissed = 100 * time.Millisecond
+	maxPause  = 150 * time.Millisecond
+	maxMissed = 0.05 // share of the time, and minMissed
+	minMissed = 100 * time.Millisecond
 )
 
 func newPulse() *pulse {
@@ -85,11 +85,11 @@ func (p *pulse) end() (longest time.Duration, reasons []string) {
 	now := readClocks()
 	span := now.monotonic - p.since
 	switch {
-	case p.longest > mostPause:
-		reasons = append(reasons, fmt.Sprintf("the measuring process stalled for %s; %s are tolerated", p.longest.Round(time.Millisecond), mostPause))
-	case p.missed > max(leastMissed, time.Duration(mostMissed*float64(span))):
+	case p.longest > maxPause:
+		reasons = append(reasons, fmt.Sprintf("the measuring process stalled for %s; %s are tolerated", p.longest.Round(time.Millisecond), maxPause))
+	case p.missed > max(minMissed, time.Duration(maxMissed*float64(span))):
 		reasons = append(reasons, fmt.Sprintf("the measuring process stalled for %s of %s; %.0f %% and %s are tolerated",
-			p.missed.Round(time.Millisecond), span.Round(time.Millisecond), 100*mostMissed, leastMissed))
+			p.missed.Round(time.Millisecond), span.Round(time.Millisecond), 100*maxMissed, minMissed))
 	}
 	return p.longest, append(reasons, compareClocks(p.begin, now)...)
 }

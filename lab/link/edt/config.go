@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	always       = 1 << 32            // a chance
-	longest      = 1000 * time.Second // of a delay, well within fq's horizon
-	deviations   = 6                  // maximum jitter in standard deviations
-	smallest     = 60                 // bytes of a frame
-	fewest       = 64                 // entries of a ring
-	mostRing     = 1 << 17            // entries of a ring
-	longestQueue = 64 << 20           // bytes of a queue without a requested limit
+	always     = 1 << 32            // a chance
+	longest    = 1000 * time.Second // of a delay, well within fq's horizon
+	deviations = 6                  // maximum jitter in standard deviations
+	smallest   = 60                 // bytes of a frame
+	fewest     = 64                 // entries of a ring
+	maxRing    = 1 << 17            // entries of a ring
+	maxQueue   = 64 << 20           // bytes of a queue without a requested limit
 )
 
 // configure converts a direction to the constants of its program.
@@ -35,7 +35,7 @@ func configure(d link.Direction, target int) wayEdtConfig {
 	if d.Rate > 0 {
 		c.OctetTime = uint64(math.Round(8e9 * (1 << timeShift) / float64(d.Rate)))
 		if d.Queue.Bytes == 0 && d.Queue.Packets == 0 {
-			c.LimitOctets = uint64(min(float64(d.Rate)/8, longestQueue))
+			c.LimitOctets = uint64(min(float64(d.Rate)/8, maxQueue))
 		}
 	}
 	if d.KeepOrder {
@@ -60,11 +60,11 @@ func ring(d link.Direction) int {
 	case d.Queue.Packets > 0:
 		most = d.Queue.Packets
 	case d.Queue.Bytes > 0:
-		most = int(min(int64(d.Queue.Bytes)/smallest, mostRing))
+		most = int(min(int64(d.Queue.Bytes)/smallest, maxRing))
 	default:
-		most = int(min(float64(d.Rate)/8/smallest, longestQueue/smallest))
+		most = int(min(float64(d.Rate)/8/smallest, maxQueue/smallest))
 	}
-	most = min(max(most, fewest), mostRing)
+	most = min(max(most, fewest), maxRing)
 	return 1 << bits.Len(uint(most-1))
 }
 

@@ -70,11 +70,11 @@ func TestRingsHoldWhatMayWait(t *testing.T) {
 		rate  units.BitRate
 		least int
 	}{
-		{link.Queue{Packets: 1}, 1e6, 1}, {link.Queue{Packets: 1000}, 1e6, 1000}, {link.Queue{Packets: 1 << 30}, 1e6, mostRing},
-		{link.Queue{Bytes: 60000}, 1e9, 1000}, {link.Queue{Bytes: 1 << 40}, 1e9, mostRing}, {link.Queue{}, 1e6, 2083}, {link.Queue{}, 0, 1},
+		{link.Queue{Packets: 1}, 1e6, 1}, {link.Queue{Packets: 1000}, 1e6, 1000}, {link.Queue{Packets: 1 << 30}, 1e6, maxRing},
+		{link.Queue{Bytes: 60000}, 1e9, 1000}, {link.Queue{Bytes: 1 << 40}, 1e9, maxRing}, {link.Queue{}, 1e6, 2083}, {link.Queue{}, 0, 1},
 	} {
 		got := ring(link.Direction{Rate: test.rate, Queue: test.queue})
-		if bits.OnesCount(uint(got)) != 1 || got < test.least || got > mostRing {
+		if bits.OnesCount(uint(got)) != 1 || got < test.least || got > maxRing {
 			t.Errorf("a ring of %d for %+v at %s, want a power of two from %d on", got, test.queue, test.rate, test.least)
 		}
 	}

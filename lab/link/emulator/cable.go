@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	mostParts = 4 // buffers of the largest frame
+	maxParts  = 4 // buffers of the largest frame
 	idleWait  = 100 * time.Millisecond
 	retryWait = 20 * time.Microsecond // until the device is tried again that takes no more
 	ringSize  = 4096

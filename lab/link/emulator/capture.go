@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	chunkSize   = 256 << 10
-	mostChunks  = 64 // of a cable
-	leastChunks = 4
-	allChunks   = 256 // of all cables
+	chunkSize = 256 << 10
+	maxChunks = 64 // of a cable
+	minChunks = 4
+	allChunks = 256 // of all cables
 )
 
 // capture writes a cable's frames and their fate to a file. The cable's thread fills chunks of
@@ -40,7 +40,7 @@ func openCapture(path, cable string, snap, cables int) (*capture, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make packet trace: %w", err)
 	}
-	chunks := max(leastChunks, min(mostChunks, allChunks/cables))
+	chunks := max(minChunks, min(maxChunks, allChunks/cables))
 	c := &capture{file: file, snap: snap, offset: time.Now().UnixNano() - clock.Now(),
 		empty: make(chan []byte, chunks), full: make(chan []byte, chunks), written: make(chan error, 1)}
 	for range chunks {

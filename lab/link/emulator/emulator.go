@@ -214,15 +214,15 @@ func (r *running) died(err error) error {
 // words collects the output of the child for concurrent readers.
 type words struct {
 	mu   sync.Mutex
-	text bytes.Buffer // at most mostWords
+	text bytes.Buffer // at most maxWords
 }
 
-const mostWords = 1 << 14
+const maxWords = 1 << 14
 
 func (w *words) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.text.Write(p[:min(len(p), mostWords-w.text.Len())])
+	w.text.Write(p[:min(len(p), maxWords-w.text.Len())])
 	return len(p), nil
 }
 

@@ -22,8 +22,8 @@ const (
 	unlimitedRate  = 4e9       // bit/s that an unlimited direction is expected to carry
 	unlimitedLeast = 1024      // minimum number of buffers of an unlimited direction
 	spareMemory    = 128 << 20 // bytes of all cables for small frames and for directions without a rate
-	mostMemory     = 1 << 30   // bytes of one cable
-	longestQueue   = 64 << 20  // bytes of a queue without a requested limit
+	maxMemory      = 1 << 30   // bytes of one cable
+	maxQueue       = 64 << 20  // bytes of a queue without a requested limit
 	deviations     = 6         // maximum jitter in standard deviations
 )
 
@@ -40,7 +40,7 @@ func plan(ns *netns.Namespace, cables []link.Cable) ([]size, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	limits := budget{most: min(mostMemory, available()/4/max(1, len(cables))), spare: spareMemory / 2 / max(1, len(cables))}
+	limits := budget{most: min(maxMemory, available()/4/max(1, len(cables))), spare: spareMemory / 2 / max(1, len(cables))}
 	switch { // many cables are rarely all fast
 	case len(cables) > 16:
 		limits.ring = ringSize / 4
@@ -83,7 +83,7 @@ func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
 	if s.jumbo {
 		parts = 1 + (frame-(s.size-xsk.Headroom)+s.size-1)/s.size
 	}
-	if parts > mostParts {
+	if parts > maxParts {
 		return size{}, fault.New(fault.Usage, "choose an MTU of at most 9216", "cable %s: MTU %d is too large", cable.Name, mtu)
 	}
 	if max(cable.Forward.Rate, cable.Reverse.Rate) <= slowRate && min(cable.Forward.Rate, cable.Reverse.Rate) > 0 {
@@ -111,10 +111,10 @@ func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
 }
 
 // bounded gives a queue without a limit the limit that memory sets: a second's worth, at most
-// longestQueue. Beyond it frames are dropped at the tail, as from any queue.
+// maxQueue. Beyond it frames are dropped at the tail, as from any queue.
 func bounded(d link.Direction) link.Direction {
 	if d.Rate > 0 && d.Queue.Bytes == 0 && d.Queue.Packets == 0 {
-		d.Queue.Bytes = units.ByteSize(min(float64(d.Rate)/8, longestQueue))
+		d.Queue.Bytes = units.ByteSize(min(float64(d.Rate)/8, maxQueue))
 	}
 	return d
 }

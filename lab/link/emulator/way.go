@@ -212,7 +212,7 @@ func (w *way) send(now int64) bool {
 		w.take(now)
 	}
 	n := 0
-	for n < sendBatch && w.hold.next() <= now && w.to.Free() >= mostParts {
+	for n < sendBatch && w.hold.next() <= now && w.to.Free() >= maxParts {
 		item := w.hold.pop()
 		w.due[n] = item.at
 		n++

@@ -15,7 +15,7 @@ const (
 	pieBeta     = 1.25
 	pieBurst    = 150 * time.Millisecond
 	pieMostMark = 0.1 // above this probability frames are dropped even if they could be marked
-	mostUpdates = 1000
+	maxUpdates  = 1000
 )
 
 // pie is PIE (RFC 8033): a probability of dropping frames as they arrive, that follows the queue's
@@ -42,7 +42,7 @@ func (p *pie) catchUp(m *Managed, now int64) {
 		p.started, p.update = true, now+p.interval
 	}
 	for n := 0; p.update <= now; n++ {
-		if n == mostUpdates {
+		if n == maxUpdates {
 			p.update = now + p.interval
 			return
 		}

@@ -19,8 +19,8 @@ const (
 	// shortestNap saves a fast sender from waking for every datagram: datagrams due meanwhile are
 	// sent together.
 	shortestNap = 100 * time.Microsecond
-	// longestNap bounds the delay until a slow sender notices the end of the flow.
-	longestNap = 20 * time.Millisecond
+	// maxNap bounds the delay until a slow sender notices the end of the flow.
+	maxNap = 20 * time.Millisecond
 )
 
 // memInfoDrops is the index of the drop counter in SO_MEMINFO (linux/sock_diag.h).
@@ -110,13 +110,13 @@ func transmit(during context.Context, fd int, plan schedule, payload int, begin 
 }
 
 func nap(d time.Duration) {
-	t := unix.NsecToTimespec(int64(min(max(d, shortestNap), longestNap)))
+	t := unix.NsecToTimespec(int64(min(max(d, shortestNap), maxNap)))
 	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // an early return only means another look at the clock
 }
 
 // awaitRoom waits until the socket's queue has shrunk.
 func awaitRoom(fd int) {
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(longestNap/time.Millisecond))
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(maxNap/time.Millisecond))
 }
 
 // receive counts datagrams until the socket is interrupted. It copies only their stamps from the

@@ -21,8 +21,8 @@ import (
 	"weir/record/hist"
 )
 
-// longestBacklog is the listener's backlog of connections.
-const longestBacklog = 4096
+// maxBacklog is the listener's backlog of connections.
+const maxBacklog = 4096
 
 // openLoop is a flow of transfers: each opens its own connection when it is due, independently of
 // earlier ones. It uses its session's listener and the methods for one connection.
@@ -46,7 +46,7 @@ func (g *Generator) runTransfers(ctx context.Context, result *traffic.Result, fr
 	l := &openLoop{session: session{flow: f, rtt: new(hist.Histogram), byPort: map[netip.AddrPort]*connection{}},
 		from: from, plan: f.Load.Plan(f.Duration)}
 	var err error
-	if l.listener, err = listen(to, optionsOf(f), longestBacklog); err != nil {
+	if l.listener, err = listen(to, optionsOf(f), maxBacklog); err != nil {
 		return err
 	}
 	defer l.listener.close()

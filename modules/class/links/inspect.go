@@ -62,8 +62,8 @@ func (t *Treatment) untestable(d rtnl.Device, there bool) string {
 		return "the device is down, or has no carrier"
 	case d.Header == 0 || len(d.MAC) != 6:
 		return "test packets would travel beyond the link of a device without Ethernet addresses"
-	case d.MTU < mostPacket:
-		return fmt.Sprintf("its MTU of %d is below %d", d.MTU, mostPacket)
+	case d.MTU < maxPacket:
+		return fmt.Sprintf("its MTU of %d is below %d", d.MTU, maxPacket)
 	}
 	return ""
 }

@@ -45,7 +45,7 @@ const (
 	maxClasses  = 32
 	maxPriority = 7
 	minRate     = units.BitRate(64_000)
-	leastQueue  = 100 * time.Microsecond
+	minQueue    = 100 * time.Microsecond
 	longest     = 10 * time.Second
 )
 
@@ -136,8 +136,8 @@ func (r reader) class(t *Treatment, name yamlfile.Text, k *classKeys) {
 	}
 	r.queue(c, path, k)
 	if k.Queue != nil {
-		if c.Queue = *k.Queue; time.Duration(c.Queue) < leastQueue || time.Duration(c.Queue) > longest {
-			r.draft.ComplainAt(k.At("queue"), "write it as 20ms", "%s.queue: %s is not from %s to %s", path, c.Queue, leastQueue, longest)
+		if c.Queue = *k.Queue; time.Duration(c.Queue) < minQueue || time.Duration(c.Queue) > longest {
+			r.draft.ComplainAt(k.At("queue"), "write it as 20ms", "%s.queue: %s is not from %s to %s", path, c.Queue, minQueue, longest)
 		}
 	}
 	if k.Ceiling != nil {

@@ -18,8 +18,8 @@ const (
 	// Maximum load of one class other than best effort, and of all these classes together.
 	maxOfOne, maxOfOthers = .1, .4
 	// A frame takes frameTime of the link, within these sizes in bytes.
-	leastPacket, mostPacket = 200, 1250
-	frameTime               = time.Millisecond
+	minPacket, maxPacket = 200, 1250
+	frameTime            = time.Millisecond
 )
 
 // stream is the offered load of one class.
@@ -33,7 +33,7 @@ type stream struct {
 // offered returns the streams of a test: fitting loads of all classes, best effort for the rest,
 // and an excess of less than best effort.
 func (t *Treatment) offered() (all []stream) {
-	packet := min(max(int(octets(t.Rate, frameTime)), leastPacket), mostPacket)
+	packet := min(max(int(octets(t.Rate, frameTime)), minPacket), maxPacket)
 	others, be := 0., -1
 	for i, c := range t.Classes {
 		s := stream{class: i, packet: packet}
