@@ -241,16 +241,16 @@ func exactLoss(l loss.Loss, n int) []float64 {
 // TestLossRule applies the benchmark's rule to random numbers without any link.
 func TestLossRule(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	draw := func(shift, spread float64) []float64 {
+	draw := func(shift, deviation float64) []float64 {
 		z := make([]float64, lossRepetitions)
 		for i := range z {
-			z[i] = shift + spread*random.NormFloat64()
+			z[i] = shift + deviation*random.NormFloat64()
 		}
 		return z
 	}
-	failures := func(shift, spread float64) (n int) {
+	failures := func(shift, deviation float64) (n int) {
 		for range 10_000 {
-			if implausible(draw(shift, spread)) != "" {
+			if implausible(draw(shift, deviation)) != "" {
 				n++
 			}
 		}

@@ -19,7 +19,7 @@ import (
 	"weir/internal/dscp"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
-	"weir/kernel/sockets/keeper"
+	"weir/kernel/sockets/rescuer"
 	"weir/modules"
 	"weir/modules/cc"
 	"weir/modules/class"
@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"deed": carryOut, keeper.Part: keeper.Keep, cgroup.SocketsPart: cgroup.ServeSockets})
+	child.Main(child.Parts{"deed": carryOut, rescuer.Part: rescuer.Rescue, cgroup.SocketsPart: cgroup.ServeSockets})
 	os.Exit(run(m))
 }
 

@@ -23,7 +23,7 @@
 // first, so that each set of two or more has it (as RFC 7911 expects of the best path).
 //
 // Pitfalls: the hash identifies a port by its names, so renaming a port moves its share. A
-// [Chooser] has scratch memory and serves one goroutine.
+// [Selection] has scratch memory and serves one goroutine.
 package choose
 
 import (
@@ -103,8 +103,8 @@ type Member struct {
 	Barred []bool // by port: the sponsor or the member does not consent; nil for none
 }
 
-// Chooser orders paths for one member. Create one with [Ports.Chooser].
-type Chooser struct {
+// Selection orders paths for one member. Create one with [Ports.Selection].
+type Selection struct {
 	rules Rules
 	ports *Ports
 	bars  []bool
@@ -134,9 +134,9 @@ const (
 	sponsorTaken = 2
 )
 
-// Chooser returns a chooser for a member.
-func (p *Ports) Chooser(rules Rules, member Member) *Chooser {
-	c := &Chooser{rules: rules, ports: p, bars: member.Barred, far: make([]bool, len(p.ports))}
+// Selection returns the selection for a member.
+func (p *Ports) Selection(rules Rules, member Member) *Selection {
+	c := &Selection{rules: rules, ports: p, bars: member.Barred, far: make([]bool, len(p.ports))}
 	if c.bars == nil {
 		c.bars = make([]bool, len(p.ports))
 	}
@@ -148,7 +148,7 @@ func (p *Ports) Chooser(rules Rules, member Member) *Chooser {
 
 // Choose appends the indexes of the best n paths to into, best first, and returns it. Key is the
 // prefix, or for a small member its covering prefix.
-func (c *Chooser) Choose(key netip.Prefix, paths []Path, n int, into []int) []int {
+func (c *Selection) Choose(key netip.Prefix, paths []Path, n int, into []int) []int {
 	c.candidates(key, paths)
 	for taken := 0; len(c.rest) > 0 && taken < n; taken++ {
 		at := c.next(paths, taken)
@@ -166,10 +166,10 @@ func (c *Chooser) Choose(key netip.Prefix, paths []Path, n int, into []int) []in
 
 // Steady reports whether the paths of the last Choose, if they are two or more, stay chosen when
 // other paths are lost. It is false if paths differ in a rank above the length.
-func (c *Chooser) Steady() bool { return c.one }
+func (c *Selection) Steady() bool { return c.one }
 
 // candidates fills rest with the paths that have consent.
-func (c *Chooser) candidates(key netip.Prefix, paths []Path) {
+func (c *Selection) candidates(key netip.Prefix, paths []Path) {
 	c.rest = c.rest[:0]
 	digest := digest(key)
 	for i := range paths {
@@ -182,7 +182,7 @@ func (c *Chooser) candidates(key netip.Prefix, paths []Path) {
 }
 
 // class packs the ranks above the length into a number, less is better.
-func (c *Chooser) class(p *Path) uint64 {
+func (c *Selection) class(p *Path) uint64 {
 	class := uint64(^p.LocalPref) << 1
 	if p.Shutdown || c.ports.ports[p.Port].Drained {
 		class |= 1 << 33
@@ -194,7 +194,7 @@ func (c *Chooser) class(p *Path) uint64 {
 }
 
 // window adds the AS hops above the shortest path of the class, and their cost.
-func (c *Chooser) window(paths []Path) {
+func (c *Selection) window(paths []Path) {
 	c.one = true
 	for i := range c.rest {
 		c.one = c.one && c.rest[i].rank == c.rest[0].rank
@@ -212,7 +212,7 @@ func (c *Chooser) window(paths []Path) {
 }
 
 // shortest returns the shortest length in a class.
-func (c *Chooser) shortest(paths []Path, class uint64) uint16 {
+func (c *Selection) shortest(paths []Path, class uint64) uint16 {
 	shortest := uint16(math.MaxUint16)
 	for i := range c.rest {
 		if v := &c.rest[i]; v.rank>>classShift == class {
@@ -223,7 +223,7 @@ func (c *Chooser) shortest(paths []Path, class uint64) uint16 {
 }
 
 // next returns the position in rest of the next path.
-func (c *Chooser) next(paths []Path, taken int) int {
+func (c *Selection) next(paths []Path, taken int) int {
 	// The shortest path comes first or, if the first is longer, second.
 	if taken == 0 && c.rules.Prefer == Shortest || taken == 1 && c.first > 0 {
 		return c.least(paths, func(v *candidate) uint64 {
@@ -234,7 +234,7 @@ func (c *Chooser) next(paths []Path, taken int) int {
 }
 
 // least returns the position of the candidate with the least rank, cost, and content.
-func (c *Chooser) least(paths []Path, rank func(*candidate) uint64) int {
+func (c *Selection) least(paths []Path, rank func(*candidate) uint64) int {
 	best, least := 0, rank(&c.rest[0])
 	for i := 1; i < len(c.rest); i++ {
 		v, b := &c.rest[i], &c.rest[best]
@@ -247,7 +247,7 @@ func (c *Chooser) least(paths []Path, rank func(*candidate) uint64) int {
 }
 
 // repeat marks the candidates that repeat the sponsor or the second AS of a chosen path.
-func (c *Chooser) repeat(chosen candidate) {
+func (c *Selection) repeat(chosen candidate) {
 	for i := range c.rest {
 		v := &c.rest[i]
 		v.cost = v.hash

@@ -89,7 +89,7 @@ func each(t *testing.T, test func(random *rand.Rand, p *Ports, rules Rules, m Me
 
 func TestSetsAreNested(t *testing.T) {
 	each(t, func(_ *rand.Rand, p *Ports, rules Rules, m Member, key netip.Prefix, paths []Path) {
-		c := p.Chooser(rules, m)
+		c := p.Selection(rules, m)
 		all := c.Choose(key, paths, math.MaxInt, nil)
 		for n := range all {
 			if got := c.Choose(key, paths, n, nil); !slices.Equal(got, all[:n]) {
@@ -102,7 +102,7 @@ func TestSetsAreNested(t *testing.T) {
 func TestConsentHoldsAndNothingElseIsLost(t *testing.T) {
 	each(t, func(_ *rand.Rand, p *Ports, rules Rules, m Member, key netip.Prefix, paths []Path) {
 		got := map[int]bool{}
-		for _, i := range p.Chooser(rules, m).Choose(key, paths, math.MaxInt, nil) {
+		for _, i := range p.Selection(rules, m).Choose(key, paths, math.MaxInt, nil) {
 			if got[i] {
 				t.Errorf("path %d twice", i)
 			}
@@ -119,16 +119,16 @@ func TestConsentHoldsAndNothingElseIsLost(t *testing.T) {
 // Two servers that learned paths and sponsors in another order choose the same paths.
 func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 	each(t, func(random *rand.Rand, p *Ports, rules Rules, m Member, key netip.Prefix, paths []Path) {
-		want := chosen(p.Chooser(rules, m), key, paths, 4)
+		want := chosen(p.Selection(rules, m), key, paths, 4)
 		shuffled := slices.Clone(paths)
 		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if diff := cmp.Diff(want, chosen(p.Chooser(rules, m), key, shuffled, 4)); diff != "" {
+		if diff := cmp.Diff(want, chosen(p.Selection(rules, m), key, shuffled, 4)); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-func chosen(c *Chooser, key netip.Prefix, paths []Path, n int) (all []Path) {
+func chosen(c *Selection, key netip.Prefix, paths []Path, n int) (all []Path) {
 	for _, i := range c.Choose(key, paths, n, nil) {
 		all = append(all, paths[i])
 	}
@@ -139,7 +139,7 @@ func chosen(c *Chooser, key netip.Prefix, paths []Path, n int) (all []Path) {
 // decision process is in it.
 func TestSetOfTwoHasAShortestPath(t *testing.T) {
 	each(t, func(_ *rand.Rand, p *Ports, rules Rules, m Member, key netip.Prefix, paths []Path) {
-		c := p.Chooser(rules, m)
+		c := p.Selection(rules, m)
 		c.candidates(key, paths)
 		class, shortest := uint64(math.MaxUint64), uint16(math.MaxUint16)
 		for _, v := range c.rest {
@@ -167,7 +167,7 @@ func TestLossMovesOneShare(t *testing.T) {
 		for i := range paths {
 			paths[i].Length, paths[i].Second = 3, 0
 		}
-		c := p.Chooser(rules, m)
+		c := p.Selection(rules, m)
 		before := chosen(c, key, paths, 4)
 		// A sponsor with one port, since the loss of one of several ports changes its rank.
 		lost := random.IntN(len(p.ports))
@@ -191,7 +191,7 @@ func TestLossOfAPathNotChosenChangesNothing(t *testing.T) {
 				paths[i].LocalPref, paths[i].Shutdown = 100, false
 			}
 		}
-		c := p.Chooser(rules, m)
+		c := p.Selection(rules, m)
 		n := 2 + random.IntN(3)
 		before := chosen(c, key, paths, n)
 		lost := random.IntN(max(1, len(paths)))
@@ -221,7 +221,7 @@ func TestSteps(t *testing.T) {
 		change(paths)
 		return paths
 	}
-	hashed := p.Chooser(spread, Member{}).Choose(key, equal(func([]Path) {}), n, nil)
+	hashed := p.Selection(spread, Member{}).Choose(key, equal(func([]Path) {}), n, nil)
 	first, last := hashed[0], hashed[n-1]
 	for _, test := range []struct {
 		name   string
@@ -239,7 +239,7 @@ func TestSteps(t *testing.T) {
 		{"not diverse", Rules{Tolerance: 1, Prefer: Spread}, func(v []Path) { v[hashed[1]].Second = v[first].Second }, hashed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := p.Chooser(test.rules, Member{}).Choose(key, equal(test.change), n, nil)
+			got := p.Selection(test.rules, Member{}).Choose(key, equal(test.change), n, nil)
 			if diff := cmp.Diff(test.want, got[:len(test.want)]); diff != "" {
 				t.Error(diff)
 			}
@@ -256,7 +256,7 @@ func TestPlaceAndSecondPort(t *testing.T) {
 	}
 	paths := []Path{{Port: 0, Length: 2, Second: 1}, {Port: 1, Length: 2, Second: 2}, {Port: 2, Length: 2, Second: 1}, {Port: 3, Length: 2, Second: 3}}
 	for i := range 50 {
-		got := chosen(p.Chooser(Rules{Diverse: true, Prefer: Spread}, Member{Place: "BER"}), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i)}), 16), paths, 4)
+		got := chosen(p.Selection(Rules{Diverse: true, Prefer: Spread}, Member{Place: "BER"}), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i)}), 16), paths, 4)
 		if got[0].Port != 3 || got[1].Port > 1 || got[2].Port != 2 || got[3].Port > 1 {
 			t.Errorf("%+v: want the port in BER, then a, b, and the second port of a", got)
 		}

@@ -42,7 +42,7 @@ func TestShareFollowsTheRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := p.Chooser(Rules{Prefer: Spread}, Member{})
+	c := p.Selection(Rules{Prefer: Spread}, Member{})
 	const n = 100_000
 	firsts := make([]float64, len(rates))
 	random := rand.New(rand.NewPCG(seedOfTests, 1))
@@ -85,7 +85,7 @@ func BenchmarkChoose(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := p.Chooser(Rules{Tolerance: 1, Diverse: true, Prefer: Spread}, Member{})
+	c := p.Selection(Rules{Tolerance: 1, Diverse: true, Prefer: Spread}, Member{})
 	key := netip.MustParsePrefix("192.0.2.0/24")
 	var into []int
 	b.ReportAllocs()

@@ -84,11 +84,11 @@ func (t *Table) Explain(e *config.Exchange, asked, member string) (*Explanation,
 	}
 	sets := t.RIB.Paths(at, nil)
 	x.paths = t.paths(sets, nil)
-	w := &worker{group: g, chooser: ports.Chooser(x.rules, g.choice)}
+	w := &worker{group: g, selection: ports.Selection(x.rules, g.choice)}
 	if g.small {
 		out.Hashed = t.root(at)
 	}
-	x.order = w.chooser.Choose(out.Hashed, x.paths, math.MaxInt, nil)
+	x.order = w.selection.Choose(out.Hashed, x.paths, math.MaxInt, nil)
 	if g.small {
 		out.Omitted = t.omitted(w, at, out.Hashed, x)
 	}

@@ -46,8 +46,8 @@ func (f *failed) add(o *failed) {
 
 // loss is a scenario for one group.
 type loss struct {
-	lost    []bool
-	chooser *choose.Chooser // without the failed ports
+	lost      []bool
+	selection *choose.Selection // without the failed ports
 }
 
 // fail compares the chosen paths with those chosen without the failed ports. The first of extra are
@@ -56,10 +56,10 @@ func (w *worker) fail(key netip.Prefix, r *row, extra []int) {
 	for n := range w.losses {
 		l := &w.losses[n]
 		isLost := func(i int) bool { return l.lost[r.paths[i].Port] }
-		if w.chooser.Steady() && !slices.ContainsFunc(extra, isLost) {
+		if w.selection.Steady() && !slices.ContainsFunc(extra, isLost) {
 			continue
 		}
-		w.after = l.chooser.Choose(key, r.paths, w.group.paths, w.after[:0])
+		w.after = l.selection.Choose(key, r.paths, w.group.paths, w.after[:0])
 		w.tally.failures[n].compare(r, w.got, w.after, isLost)
 	}
 }

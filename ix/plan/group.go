@@ -92,10 +92,10 @@ func addAll(to, from []uint64) {
 
 // worker chooses the paths of one group.
 type worker struct {
-	group   *group
-	tally   *tally
-	chooser *choose.Chooser
-	losses  []loss // by scenario
+	group     *group
+	tally     *tally
+	selection *choose.Selection
+	losses    []loss // by scenario
 
 	got, after, cover []int
 }
@@ -115,7 +115,7 @@ func (w *worker) row(r *row) {
 		key = r.root
 	}
 	// Two paths at least decide whether a failure matters.
-	chosen := w.chooser.Choose(key, r.paths, max(2, w.group.paths), w.got[:0])
+	chosen := w.selection.Choose(key, r.paths, max(2, w.group.paths), w.got[:0])
 	w.got = chosen[:min(len(chosen), w.group.paths)]
 	if len(w.got) > 0 {
 		w.fail(key, r, chosen)
@@ -175,7 +175,7 @@ func (w *worker) sameAsCover(r *row, key netip.Prefix) bool {
 	if r.cover == nil {
 		return false
 	}
-	w.cover = w.chooser.Choose(key, r.cover, w.group.paths, w.cover[:0])
+	w.cover = w.selection.Choose(key, r.cover, w.group.paths, w.cover[:0])
 	if len(w.cover) != len(w.got) {
 		return false
 	}

@@ -153,14 +153,14 @@ func (t *Table) tallies(e *config.Exchange, ports *choose.Ports, all []*group, s
 	covers := false
 	for i := range every {
 		for _, g := range all {
-			w := &worker{group: g, tally: newTally(count, len(scenarios)), chooser: ports.Chooser(e.Rules(), g.choice)}
+			w := &worker{group: g, tally: newTally(count, len(scenarios)), selection: ports.Selection(e.Rules(), g.choice)}
 			for _, s := range scenarios {
 				choice := g.choice
 				choice.Barred = append([]bool(nil), choice.Barred...)
 				for port := range s.lost {
 					choice.Barred[port] = choice.Barred[port] || s.lost[port]
 				}
-				w.losses = append(w.losses, loss{s.lost, ports.Chooser(e.Rules(), choice)})
+				w.losses = append(w.losses, loss{s.lost, ports.Selection(e.Rules(), choice)})
 			}
 			every[i] = append(every[i], w)
 			covers = covers || g.small

@@ -27,7 +27,7 @@ const (
 	maxCDFs      = 10
 )
 
-// timelines draws a metric of the flows over time: one figure for each of a few cells spread over
+// timelines draws a metric of the flows over time: one figure for each of a few cells, evenly over
 // the sweep. With a series parameter, a figure shows a group of cells that differ in that parameter
 // only.
 func timelines(b *record.Bundle, request scenario.FigureRequest) []record.Figure {
@@ -44,7 +44,7 @@ func timelines(b *record.Bundle, request scenario.FigureRequest) []record.Figure
 	}
 	known, _, _ := scenario.FindMetric(request.Metric)
 	var all []record.Figure
-	for _, i := range spread(len(groups), maxTimelines) {
+	for _, i := range evenly(len(groups), maxTimelines) {
 		figure := record.Figure{
 			Name: request.Name, Title: request.Title, Kind: record.TimeLine, XLabel: "time", XUnit: record.Seconds, YLabel: request.Metric, YUnit: known.Unit,
 			LogY: request.LogY, Subtitle: "the valid run with the median goodput",
@@ -117,8 +117,8 @@ func timeCurves(points []record.Point, labels record.Labels, request scenario.Fi
 	return curves
 }
 
-// spread chooses at most limit of n places, evenly, including the first and the last.
-func spread(n, limit int) []int {
+// evenly chooses at most limit of n places, evenly, including the first and the last.
+func evenly(n, limit int) []int {
 	var places []int
 	for i := range min(n, limit) {
 		place := i
@@ -147,7 +147,7 @@ func distributionFigures(b *record.Bundle) []record.Figure {
 			Kind: record.Steps, XLabel: "time", XUnit: record.Seconds, YLabel: "share", YUnit: record.Share, LogX: true,
 		}
 		merged, names := mergedDistributions(b, metric)
-		for _, i := range spread(len(names), maxCDFs) {
+		for _, i := range evenly(len(names), maxCDFs) {
 			figure.Curves = append(figure.Curves, cdf(names[i], merged[names[i]]))
 		}
 		if len(figure.Curves) > 0 {

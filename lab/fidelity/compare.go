@@ -53,10 +53,10 @@ func delayBounds(m Measured, asked link.Direction) (measured, low, high time.Dur
 	}
 	// A frame that is not delayed, and jitter that would send before now or out of order, move the
 	// mean.
-	spread := time.Duration(LossSigma * deviation / math.Sqrt(singles))
+	margin := time.Duration(LossSigma * deviation / math.Sqrt(singles))
 	low = time.Duration((1 - asked.Reorder) * float64(expected))
-	low -= spread + slack + time.Duration(asked.Reorder*float64(asked.Delay))
-	high = expected + spread + slack
+	low -= margin + slack + time.Duration(asked.Reorder*float64(asked.Delay))
+	high = expected + margin + slack
 	if asked.KeepOrder || asked.Jitter > asked.Delay/2 {
 		high += 4 * asked.Jitter
 	}
@@ -70,6 +70,6 @@ func lossBounds(l loss.Loss, n uint64) (low, high float64) {
 		return 0, 1
 	}
 	expected := l.Expect(float64(n))
-	spread := LossSigma*math.Sqrt(expected.Variance) + expected.Slack
-	return max(0, expected.Share-spread), min(1, expected.Share+spread)
+	margin := LossSigma*math.Sqrt(expected.Variance) + expected.Slack
+	return max(0, expected.Share-margin), min(1, expected.Share+margin)
 }

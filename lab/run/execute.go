@@ -71,7 +71,7 @@ type execution struct {
 // inTurn waits for its turn and runs the scenario.
 func (e *execution) inTurn(ctx context.Context) error {
 	if !e.options.Share {
-		release, err := takeTurn(ctx, func() { e.progress.tell(Event{Stage: Waiting}) })
+		release, err := lockMachine(ctx, func() { e.progress.tell(Event{Stage: Waiting}) })
 		if err != nil {
 			return err
 		}

@@ -373,13 +373,13 @@ func TestFallbackTakesTheFirstValueThatHolds(t *testing.T) {
 
 func TestTwoTakeTurns(t *testing.T) {
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
-	release, err := takeTurn(t.Context(), func() { t.Error("waited for nobody") })
+	release, err := lockMachine(t.Context(), func() { t.Error("waited for nobody") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	waiting, got := make(chan struct{}), make(chan error)
 	go func() {
-		second, err := takeTurn(t.Context(), func() { close(waiting) })
+		second, err := lockMachine(t.Context(), func() { close(waiting) })
 		if err == nil {
 			second()
 		}
@@ -388,7 +388,7 @@ func TestTwoTakeTurns(t *testing.T) {
 	<-waiting
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := takeTurn(ctx, func() {}); !errors.Is(err, context.Canceled) {
+	if _, err := lockMachine(ctx, func() {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a stopped wait gives %v", err)
 	}
 	release()

@@ -41,7 +41,7 @@ func (p *hostPlane) Run(ctx context.Context, have module.State) error {
 		return err
 	}
 	defer follower.Close()
-	k := &keeper{plane: p, treatment: t, follower: follower}
+	k := &runner{plane: p, treatment: t, follower: follower}
 	defer k.close()
 	if err := k.begin(); err != nil {
 		return err
@@ -57,8 +57,8 @@ func (p *hostPlane) Run(ctx context.Context, have module.State) error {
 
 var errReplaced = errors.New("another process has put a table in place of this one")
 
-// keeper updates one table.
-type keeper struct {
+// runner updates one table.
+type runner struct {
 	plane              *hostPlane
 	treatment          *Treatment
 	follower           *live.Follower
@@ -67,17 +67,17 @@ type keeper struct {
 	renewed, confirmed time.Time
 	looked             time.Time
 	undelivered        []state.Filter // ports that drop redirected frames
-	chooser            chooser
+	selection          selection
 }
 
-func (k *keeper) close() {
+func (k *runner) close() {
 	if k.table != nil {
 		k.table.Close()
 	}
 }
 
 // begin installs a table of the follower's state.
-func (k *keeper) begin() (err error) {
+func (k *runner) begin() (err error) {
 	former := k.planner
 	if k.undelivered, err = k.plane.undelivered(k.treatment, k.follower.State); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (k *keeper) begin() (err error) {
 }
 
 // step applies the changes that have arrived, or waits for some.
-func (k *keeper) step(ctx context.Context) error {
+func (k *runner) step(ctx context.Context) error {
 	changes, err := k.follower.Next(ctx, renewEvery)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (k *keeper) step(ctx context.Context) error {
 }
 
 // again reads the complete state and replaces the table. A device may disappear in between.
-func (k *keeper) again(ctx context.Context) (err error) {
+func (k *runner) again(ctx context.Context) (err error) {
 	const attempts = 5
 	for range attempts {
 		if err = k.follower.Again(); err == nil {
@@ -134,7 +134,7 @@ func (k *keeper) again(ctx context.Context) (err error) {
 }
 
 // update applies changes one by one.
-func (k *keeper) update(c live.Changes) error {
+func (k *runner) update(c live.Changes) error {
 	var changed []plan.Decision
 	prefixes := slices.Collect(maps.Keys(c.Routes))
 	for _, to := range prefixes {
@@ -157,7 +157,7 @@ func (k *keeper) update(c live.Changes) error {
 }
 
 // write updates the table. A table without space for the changes is replaced.
-func (k *keeper) write(prefixes []netip.Prefix, changed []plan.Decision) error {
+func (k *runner) write(prefixes []netip.Prefix, changed []plan.Decision) error {
 	err := k.table.Update(prefixes, changed)
 	if err == nil {
 		return nil
@@ -174,7 +174,7 @@ func (k *keeper) write(prefixes []netip.Prefix, changed []plan.Decision) error {
 }
 
 // tend renews the lease and confirms neighbours.
-func (k *keeper) tend() error {
+func (k *runner) tend() error {
 	now := time.Now()
 	if now.Sub(k.renewed) >= renewEvery {
 		if !k.table.InForce() {
@@ -202,7 +202,7 @@ func (k *keeper) tend() error {
 }
 
 // look reads packet filters without events and tests delivery. A change replaces the table.
-func (k *keeper) look() error {
+func (k *runner) look() error {
 	changed, err := k.follower.Refilter()
 	if err != nil {
 		return err

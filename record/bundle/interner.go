@@ -7,20 +7,20 @@ import (
 	"weir/record/summary"
 )
 
-// keeper stores each text and set of labels once, because a million points share a few, and counts
+// interner stores each text and set of labels once, because a million points share a few, and counts
 // their memory.
-type keeper struct {
+type interner struct {
 	sets  map[summary.Key]record.Labels
 	texts map[string]string
 	left  int // bytes that may still be stored
 	read  int // bytes of text that may still be read, including repeated ones
 }
 
-func newKeeper(fileSize int) *keeper {
-	return &keeper{map[summary.Key]record.Labels{}, map[string]string{}, keptMemory + keptPerByte*fileSize, maxOctets}
+func newKeeper(fileSize int) *interner {
+	return &interner{map[summary.Key]record.Labels{}, map[string]string{}, keptMemory + keptPerByte*fileSize, maxOctets}
 }
 
-func (k *keeper) spend(octets int) error {
+func (k *interner) spend(octets int) error {
 	if k.left -= octets; k.left < 0 || k.read < 0 {
 		return errExpands
 	}
@@ -28,7 +28,7 @@ func (k *keeper) spend(octets int) error {
 }
 
 // text returns the stored copy of read. The next spend reports an excess.
-func (k *keeper) text(read string) string {
+func (k *interner) text(read string) string {
 	if read == "" {
 		return ""
 	}
@@ -43,7 +43,7 @@ func (k *keeper) text(read string) string {
 }
 
 // labels returns the copy of read; an empty set is nil.
-func (k *keeper) labels(read map[string]string) record.Labels {
+func (k *interner) labels(read map[string]string) record.Labels {
 	if len(read) == 0 {
 		return nil
 	}

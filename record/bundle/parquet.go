@@ -103,7 +103,7 @@ const (
 
 // readRows reads and converts rows a batch at a time. The library may panic on a damaged file; that
 // becomes an error.
-func readRows[Row, T any](content []byte, convert func(*Row, *keeper) (T, error)) (items []T, err error) {
+func readRows[Row, T any](content []byte, convert func(*Row, *interner) (T, error)) (items []T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			items, err = nil, fmt.Errorf("damaged: %v", cause)
@@ -155,7 +155,7 @@ func writeSamples(w io.Writer, samples []record.Sample) error {
 }
 
 func readSamples(content []byte) ([]record.Sample, error) {
-	return readRows(content, func(row *sampleRow, keep *keeper) (record.Sample, error) {
+	return readRows(content, func(row *sampleRow, keep *interner) (record.Sample, error) {
 		return record.Sample{Labels: keep.labels(row.Labels), Subject: keep.text(row.Subject), Metric: keep.text(row.Metric), Unit: record.Unit(keep.text(row.Unit)),
 			Repetition: int(row.Repetition), Attempt: int(row.Attempt), Value: row.Value, Valid: row.Valid, Reason: keep.text(row.Reason)}, nil
 	})
@@ -169,7 +169,7 @@ func writePoints(w io.Writer, points []record.Point) error {
 }
 
 func readPoints(content []byte) ([]record.Point, error) {
-	return readRows(content, func(row *pointRow, keep *keeper) (record.Point, error) {
+	return readRows(content, func(row *pointRow, keep *interner) (record.Point, error) {
 		return record.Point{Labels: keep.labels(row.Labels), Subject: keep.text(row.Subject), Metric: keep.text(row.Metric), Unit: record.Unit(keep.text(row.Unit)),
 			Repetition: int(row.Repetition), Attempt: int(row.Attempt), At: time.Duration(row.At), Value: row.Value}, nil
 	})
@@ -190,7 +190,7 @@ func writeDistributions(w io.Writer, distributions []record.Distribution) error 
 }
 
 func readDistributions(content []byte) ([]record.Distribution, error) {
-	return readRows(content, func(row *distributionRow, keep *keeper) (record.Distribution, error) {
+	return readRows(content, func(row *distributionRow, keep *interner) (record.Distribution, error) {
 		pairs := make([][2]uint64, len(row.Buckets))
 		for i, b := range row.Buckets {
 			pairs[i] = [2]uint64{uint64(hist.Index(b.Low)), b.Count}

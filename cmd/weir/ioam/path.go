@@ -64,14 +64,14 @@ type ioamHop struct {
 	Node    uint64                   `json:"node"`
 	Ingress collect.Optional[uint32] `json:"ingress,omitzero"`
 	Egress  collect.Optional[uint32] `json:"egress,omitzero"`
-	Delay   *ioamSpread              `json:"delay_ns,omitempty"` // in the node
-	Link    *ioamSpread              `json:"to_next_ns,omitempty"`
-	Queue   *ioamSpread              `json:"queue,omitempty"`
+	Delay   *ioamDistribution        `json:"delay_ns,omitempty"` // in the node
+	Link    *ioamDistribution        `json:"to_next_ns,omitempty"`
+	Queue   *ioamDistribution        `json:"queue,omitempty"`
 	// Backwards counts packets that the next node received before this one, by their clocks.
 	Backwards uint64 `json:"backwards,omitempty"`
 }
 
-type ioamSpread struct {
+type ioamDistribution struct {
 	Count  uint64  `json:"count"`
 	Mean   float64 `json:"mean"`
 	Median uint64  `json:"p50"`
@@ -80,11 +80,11 @@ type ioamSpread struct {
 	Most   uint64  `json:"max"`
 }
 
-func spreadOf(h *hist.Histogram) *ioamSpread {
+func distributionOf(h *hist.Histogram) *ioamDistribution {
 	if h.Count() == 0 {
 		return nil
 	}
-	return &ioamSpread{h.Count(), h.Mean(), h.Quantile(0.5), h.Quantile(0.99), h.Min(), h.Max()}
+	return &ioamDistribution{h.Count(), h.Mean(), h.Quantile(0.5), h.Quantile(0.99), h.Min(), h.Max()}
 }
 
 func ioamPaths(a *cli.App, destination string, s *collect.Summary) error {
@@ -98,7 +98,7 @@ func ioamPaths(a *cli.App, destination string, s *collect.Summary) error {
 			path := ioamPath{Namespace: p.Namespace, Packets: p.Packets}
 			for i := range p.Hops {
 				h := &p.Hops[i]
-				path.Hops = append(path.Hops, ioamHop{h.Node, h.Ingress, h.Egress, spreadOf(&h.Delay), spreadOf(&h.Link), spreadOf(&h.Queue), h.Backwards})
+				path.Hops = append(path.Hops, ioamHop{h.Node, h.Ingress, h.Egress, distributionOf(&h.Delay), distributionOf(&h.Link), distributionOf(&h.Queue), h.Backwards})
 			}
 			all = append(all, path)
 		}

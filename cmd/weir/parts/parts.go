@@ -7,7 +7,7 @@ import (
 	"weir/core/prove/station"
 	"weir/internal/child"
 	"weir/kernel/cgroup"
-	"weir/kernel/sockets/keeper"
+	"weir/kernel/sockets/rescuer"
 	"weir/lab/link/emulator"
 	"weir/modules/limit/scoped"
 	"weir/tester/rfc2544/forwarder"
@@ -21,8 +21,8 @@ func All() child.Parts {
 		station.FarPart:    station.Far,
 		cgroup.SocketsPart: cgroup.ServeSockets,
 
-		forwarder.KeeperPart: forwarder.Keeper,
-		keeper.Part:          keeper.Keep,
-		scoped.ExecutePart:   scoped.Execute,
+		forwarder.RestorePart: forwarder.Restore,
+		rescuer.Part:          rescuer.Rescue,
+		scoped.ExecutePart:    scoped.Execute,
 	}
 }

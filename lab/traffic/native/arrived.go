@@ -53,10 +53,10 @@ func (a *arrived) by(t time.Duration) float64 {
 	return float64(before.segments)
 }
 
-// spread divides the bytes read in all intervals by the arrival times of their segments; nil if
+// apportion divides the bytes read in all intervals by the arrival times of their segments; nil if
 // those are unknown. Duplicate and damaged segments count too, which matters only if many occur at
 // once.
-func (a *arrived) spread(octets uint64, intervals int) []uint64 {
+func (a *arrived) apportion(octets uint64, intervals int) []uint64 {
 	all := a.by(time.Duration(intervals) * traffic.RateInterval)
 	if all == 0 || intervals == 0 {
 		return nil

@@ -38,7 +38,7 @@ func TestWhatWasHeldBackCountsWhenItCame(t *testing.T) {
 	if m.bins[4] != 0 || m.bins[6] < 40*segment {
 		t.Fatalf("the application is handed %v", m.bins)
 	}
-	for i, octets := range a.spread(m.total, len(m.bins)) {
+	for i, octets := range a.apportion(m.total, len(m.bins)) {
 		if want := uint64(10 * segment); octets < want-10 || octets > want+10 {
 			t.Errorf("%d bytes in interval %d, want %d", octets, i, want)
 		}
@@ -50,7 +50,7 @@ func TestSpreadKeepsTheSum(t *testing.T) {
 	for i, segments := range []uint32{0, 3, 3, 3, 3, 7, 20, 21} {
 		a.observe(time.Duration(i)*37*time.Millisecond, received(segments))
 	}
-	bins := a.spread(10001, 3)
+	bins := a.apportion(10001, 3)
 	var sum uint64
 	for _, n := range bins {
 		sum += n
@@ -58,12 +58,12 @@ func TestSpreadKeepsTheSum(t *testing.T) {
 	if sum != 10001 || bins[0] == 0 {
 		t.Errorf("%v add up to %d", bins, sum)
 	}
-	if none := new(arrived).spread(5, 3); none != nil {
+	if none := new(arrived).apportion(5, 3); none != nil {
 		t.Errorf("without samples: %v", none)
 	}
 	var old arrived
 	old.observe(time.Second, tcpinfo.Info{})
-	if old.spread(5, 3) != nil {
+	if old.apportion(5, 3) != nil {
 		t.Error("a kernel that does not tell is believed")
 	}
 }

@@ -106,7 +106,7 @@ func (s *session) fill(result *traffic.Result, recoveries uint64, exact bool) {
 	timeouts := make([]uint64, s.flow.Streams)
 	for _, c := range s.connections {
 		stream := &result.Streams[c.stream]
-		if bins := c.came.spread(c.meter.total, len(c.meter.bins)); bins != nil {
+		if bins := c.came.apportion(c.meter.total, len(c.meter.bins)); bins != nil {
 			c.meter.bins = bins
 		}
 		c.meter.into(stream)

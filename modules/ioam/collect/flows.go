@@ -40,23 +40,23 @@ type flowTrace struct {
 	last            int64  // time of the last packet
 	packets, octets uint64
 	proven, not     uint64
-	whole           spread
+	whole           distribution
 	hops            []flowHop
 }
 
 type flowHop struct {
-	toNext, delay, queue spread
+	toNext, delay, queue distribution
 	backwards            uint64 // packets that the next node received earlier, by their clocks
 }
 
-// spread holds the distribution of a value. The zero value is empty.
-type spread struct {
+// distribution holds count, minimum, maximum and a sample of a value. The zero value is empty.
+type distribution struct {
 	count    uint64
 	min, max int64
 	sample   []int64
 }
 
-func (s *spread) add(v int64) {
+func (s *distribution) add(v int64) {
 	if s.count == 0 || v < s.min {
 		s.min = v
 	}
@@ -72,7 +72,7 @@ func (s *spread) add(v int64) {
 }
 
 // median returns the lower median.
-func (s *spread) median() int64 {
+func (s *distribution) median() int64 {
 	if len(s.sample) == 0 {
 		return 0
 	}
@@ -80,7 +80,7 @@ func (s *spread) median() int64 {
 	return s.sample[(len(s.sample)-1)/2]
 }
 
-func (s *spread) attributes(key string) []attribute {
+func (s *distribution) attributes(key string) []attribute {
 	if s.count == 0 {
 		return nil
 	}

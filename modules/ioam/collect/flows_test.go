@@ -92,7 +92,7 @@ func TestAFlowIsOneTrace(t *testing.T) {
 
 // Medians above the sample size use a sample; minimum and maximum use all values.
 func TestSpreadsAreBounded(t *testing.T) {
-	var s spread
+	var s distribution
 	for i := range int64(10_000) {
 		s.add(i)
 	}

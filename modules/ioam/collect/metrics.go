@@ -104,12 +104,12 @@ func (m *Metrics) totals(now time.Time) []metric {
 	for _, p := range paths[:len(paths)-left] {
 		labels := []attribute{whole("ioam.namespace", p.Namespace), text("ioam.path", p.String())}
 		path.Sum.Points = append(path.Sum.Points, at.count(p.Packets, labels...))
-		entire.spread(at, &p.Whole, labels)
+		entire.histogram(at, &p.Whole, labels)
 		for i := range p.Hops {
 			h := &p.Hops[i]
 			of := h.labels(labels, i)
-			delay.spread(at, &h.Delay, of)
-			link.spread(at, &h.Link, of)
+			delay.histogram(at, &h.Delay, of)
+			link.histogram(at, &h.Link, of)
 			if h.Link.Count() > 0 || h.Backwards > 0 {
 				backwards.Sum.Points = append(backwards.Sum.Points, at.count(h.Backwards, of...))
 			}

@@ -106,8 +106,8 @@ var bounds = func() (all []float64) {
 	return all
 }()
 
-// spread adds a histogram of nanoseconds; an empty one adds nothing.
-func (m *metric) spread(at times, h *hist.Histogram, labels []attribute) {
+// histogram adds a histogram of nanoseconds; an empty one adds nothing.
+func (m *metric) histogram(at times, h *hist.Histogram, labels []attribute) {
 	if h.Count() == 0 {
 		return
 	}

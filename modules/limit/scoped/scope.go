@@ -17,7 +17,7 @@ import (
 	"weir/internal/fault"
 	"weir/kernel/cgroup"
 	"weir/kernel/sockets"
-	"weir/kernel/sockets/keeper"
+	"weir/kernel/sockets/rescuer"
 	"weir/modules/limit/police"
 )
 
@@ -29,7 +29,7 @@ type Scope struct {
 	file    *os.File // locked registry entry
 	treated []io.Closer
 	plane   *police.DataPlane // nil without limits
-	keeper  *keeper.Keeper    // stopped last; nil if no sockets need a rescue
+	rescuer *rescuer.Rescuer  // stopped last; nil if no sockets need a rescue
 }
 
 // Requester is the process and user that requested a scope.
@@ -107,7 +107,7 @@ type Counts interface {
 	CountsID() (ebpf.MapID, error)
 }
 
-// keep starts a keeper that restores open sockets when this process ends, also by SIGKILL.
+// keep starts a rescuer that restores open sockets when this process ends, also by SIGKILL.
 func (s *Scope) keep(ctx context.Context, c Command) (err error) {
 	var all []Rescuer
 	if s.plane != nil {
@@ -132,7 +132,7 @@ func (s *Scope) keep(ctx context.Context, c Command) (err error) {
 		rescues = append(rescues, rescue)
 	}
 	if len(rescues) > 0 {
-		if s.keeper, err = keeper.Start(ctx, rescues...); err != nil {
+		if s.rescuer, err = rescuer.Start(ctx, rescues...); err != nil {
 			cannot = err // for example without the privilege to open programs by id
 		}
 	}
@@ -181,8 +181,8 @@ func (s *Scope) Close() (err error) {
 	for _, one := range slices.Backward(s.treated) {
 		err = errors.Join(err, one.Close())
 	}
-	if s.keeper != nil {
-		err = errors.Join(err, s.keeper.Stop())
+	if s.rescuer != nil {
+		err = errors.Join(err, s.rescuer.Stop())
 	}
 	if s.Group.Path == "" || s.Gone() {
 		err = errors.Join(err, os.Remove(s.run.path()))

@@ -107,8 +107,8 @@ func (t *table) direct(r *flower.Rule, to lead) (err error) {
 	if !made {
 		// The decision number is its handle and identifying address.
 		number := uint32(to.to) + 1
-		keeper := flower.Rule{Chain: t.base + shared, Priority: uint16(1 + index(to.ipv6)), Handle: number, IPv6: to.ipv6, Dst: numbered(number, to.ipv6), Protocol: -1, Goto: r.Goto}
-		if action, err = t.conn.Share(keeper); err != nil {
+		holding := flower.Rule{Chain: t.base + shared, Priority: uint16(1 + index(to.ipv6)), Handle: number, IPv6: to.ipv6, Dst: numbered(number, to.ipv6), Protocol: -1, Goto: r.Goto}
+		if action, err = t.conn.Share(holding); err != nil {
 			return err
 		}
 		t.actions[to] = action

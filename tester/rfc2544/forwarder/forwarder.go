@@ -39,11 +39,11 @@ const vethRing = 256
 // Forwarder is a prepared device under test. It implements rfc2544.Device. Close must be called for
 // a borrowed device; threads and settings of a device made for the benchmark end with it.
 type Forwarder struct {
-	ns      *netns.Namespace
-	in, out string
-	cpu     int
-	threads []int
-	keeper  *child.Process // of a borrowed device
+	ns       *netns.Namespace
+	in, out  string
+	cpu      int
+	threads  []int
+	restorer *child.Process // of a borrowed device
 }
 
 // Prepare sets up a namespace that forwards from the veth device in to the veth device out: GRO at

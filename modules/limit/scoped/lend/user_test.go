@@ -18,12 +18,12 @@ import (
 
 	"weir/internal/child"
 	"weir/kernel/cgroup"
-	"weir/kernel/sockets/keeper"
+	"weir/kernel/sockets/rescuer"
 	"weir/modules/limit/scoped"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"user": userPart, keeper.Part: keeper.Keep})
+	child.Main(child.Parts{"user": userPart, rescuer.Part: rescuer.Rescue})
 	os.Exit(m.Run())
 }
 

@@ -56,7 +56,7 @@ func (p *Planner) Choose(budget int, traffic map[netip.Prefix]uint64) Chosen {
 		out.Traffic += packets
 	}
 	shift := max(0, bits.Len64(out.Traffic)-maxBits)
-	c := chooser{all: all, units: units, weight: make([]int64, len(units))}
+	c := solver{all: all, units: units, weight: make([]int64, len(units))}
 	was := make([]bool, len(units))
 	for i := range units {
 		u := &units[i]

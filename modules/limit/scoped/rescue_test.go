@@ -24,12 +24,12 @@ import (
 	"weir/kernel/netns"
 	"weir/kernel/rtnl"
 	"weir/kernel/sockets"
-	"weir/kernel/sockets/keeper"
+	"weir/kernel/sockets/rescuer"
 	"weir/kernel/testutil"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{keeper.Part: keeper.Keep, runPart: runScript})
+	child.Main(child.Parts{rescuer.Part: rescuer.Rescue, runPart: runScript})
 	os.Exit(withoutHost(m))
 }
 
@@ -164,7 +164,7 @@ func TestSocketsAreRestoredAfterKill(t *testing.T) {
 	// A service manager sends SIGTERM to the remaining processes.
 	pids, err := service.Processes()
 	if err != nil || len(pids) < 2 {
-		t.Fatalf("no keeper is left to restore sockets: %v, %v", pids, err)
+		t.Fatalf("no rescuer is left to restore sockets: %v, %v", pids, err)
 	}
 	for _, pid := range pids {
 		if pid != process.PID() {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// chooser searches for the units that are worth their prefixes.
-type chooser struct {
+// solver searches for the units that are worth their prefixes.
+type solver struct {
 	all    []point
 	units  []unit
 	weight []int64
@@ -20,7 +20,7 @@ type chooser struct {
 const scale = 1 << 10
 
 // value returns the worth of a choice, including hysteresis.
-func (c *chooser) value(x []bool) (sum int64) {
+func (c *solver) value(x []bool) (sum int64) {
 	for i, in := range x {
 		if in && c.units[i].able {
 			sum += c.weight[i]
@@ -30,7 +30,7 @@ func (c *chooser) value(x []bool) (sum int64) {
 }
 
 // best finds the lowest price of a prefix that keeps the choice within the budget.
-func (c *chooser) best(budget int) []bool {
+func (c *solver) best(budget int) []bool {
 	low, high := int64(-1), int64(1)
 	for _, w := range c.weight {
 		high += w * scale
@@ -49,7 +49,7 @@ func (c *chooser) best(budget int) []bool {
 
 // at returns the choice with the greatest worth at a price per prefix, from the longest prefixes
 // up: the worth of a point depends on whether the unit above is chosen.
-func (c *chooser) at(price int64) []bool {
+func (c *solver) at(price int64) []bool {
 	if c.worth == nil {
 		c.worth, c.pick = make([][2]int64, len(c.all)), make([][2]bool, len(c.all))
 	}
@@ -95,7 +95,7 @@ func (c *chooser) at(price int64) []bool {
 }
 
 // differs reports whether a point needs a prefix of the table.
-func (c *chooser) differs(p *point, own, above bool) bool {
+func (c *solver) differs(p *point, own, above bool) bool {
 	before, now := CPU, CPU
 	if above && p.above >= 0 {
 		before = c.all[p.above].fast
@@ -107,7 +107,7 @@ func (c *chooser) differs(p *point, own, above bool) bool {
 }
 
 // fill chooses more units while they fit, by packets, then by length.
-func (c *chooser) fill(x []bool, budget int) {
+func (c *solver) fill(x []bool, budget int) {
 	left := budget - rules(c.all, x)
 	if left <= 0 {
 		return
@@ -133,7 +133,7 @@ func (c *chooser) fill(x []bool, budget int) {
 }
 
 // cost returns the additional prefixes for one more unit.
-func (c *chooser) cost(x []bool, i int32) (more int) {
+func (c *solver) cost(x []bool, i int32) (more int) {
 	u := &c.units[i]
 	count := func() (n int) {
 		for _, at := range append(u.points[:len(u.points):len(u.points)], u.below...) {

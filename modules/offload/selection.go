@@ -43,14 +43,14 @@ func (p *hostPlane) counted() (map[netip.Addr]uint64, error) {
 	return nil, nil
 }
 
-// chooser holds the time of the next choice, and the packet count at the last one.
-type chooser struct {
+// selection holds the time of the next choice, and the packet count at the last one.
+type selection struct {
 	last    time.Time
 	packets uint64
 }
 
 // chooseAnew chooses for a new planner, and keeps the former choice if possible.
-func (k *keeper) chooseAnew(former *plan.Planner) error {
+func (k *runner) chooseAnew(former *plan.Planner) error {
 	if k.treatment.Budget == 0 {
 		return nil
 	}
@@ -68,25 +68,25 @@ func (k *keeper) chooseAnew(former *plan.Planner) error {
 }
 
 // chosen records the initial counters of a new table.
-func (k *keeper) chosen() (err error) {
+func (k *runner) chosen() (err error) {
 	s := k.table.Samples()
-	k.chooser.last = time.Now()
-	if k.chooser.packets, err = s.Packets(); err != nil {
+	k.selection.last = time.Now()
+	if k.selection.packets, err = s.Packets(); err != nil {
 		return err
 	}
 	return s.Record(k.planner.Chosen(), 0)
 }
 
 // choose has the routes chosen again if it is time.
-func (k *keeper) choose(now time.Time) error {
-	took := now.Sub(k.chooser.last)
+func (k *runner) choose(now time.Time) error {
+	took := now.Sub(k.selection.last)
 	if k.treatment.Budget == 0 || took < chooseEvery {
 		return nil
 	}
 	return k.chooseNow(took)
 }
 
-func (k *keeper) chooseNow(took time.Duration) error {
+func (k *runner) chooseNow(took time.Duration) error {
 	s := k.table.Samples()
 	destinations, err := s.Destinations()
 	if err != nil {
@@ -101,9 +101,9 @@ func (k *keeper) chooseNow(took time.Duration) error {
 			return err
 		}
 	}
-	before := k.chooser.packets
+	before := k.selection.packets
 	if err := k.chosen(); err != nil {
 		return err
 	}
-	return s.Record(out, uint64(float64(k.chooser.packets-before)*chooseOver.Seconds()/max(took, time.Second).Seconds()))
+	return s.Record(out, uint64(float64(k.selection.packets-before)*chooseOver.Seconds()/max(took, time.Second).Seconds()))
 }

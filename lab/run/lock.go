@@ -15,16 +15,16 @@ import (
 	"weir/kernel/instance"
 )
 
-// takeTurn waits until no other lab on this machine measures and keeps the turn until release is
-// called: two that measure at once would spoil each other's figures. waiting is called once if
-// there is somebody to wait for.
-func takeTurn(ctx context.Context, waiting func()) (release func(), err error) {
+// lockMachine waits until no other lab on this machine measures, and holds the lock until release
+// is called: two concurrent labs would falsify each other's figures. It calls waiting once if
+// another lab holds the lock.
+func lockMachine(ctx context.Context, waiting func()) (release func(), err error) {
 	if err := os.MkdirAll(instance.Root(), 0o755); err != nil {
-		return nil, fmt.Errorf("take turn: %w", err)
+		return nil, fmt.Errorf("lock the machine for a lab: %w", err)
 	}
 	file, err := os.OpenFile(filepath.Join(instance.Root(), ".turn"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("take turn: %w", err)
+		return nil, fmt.Errorf("lock the machine for a lab: %w", err)
 	}
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -34,7 +34,7 @@ func takeTurn(ctx context.Context, waiting func()) (release func(), err error) {
 			return func() { _ = file.Close() }, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("take turn: %w", err), file.Close())
+			return nil, errors.Join(fmt.Errorf("lock the machine for a lab: %w", err), file.Close())
 		}
 		if first {
 			waiting()

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{KeeperPart: Keeper, "borrow": borrow})
+	child.Main(child.Parts{RestorePart: Restore, "borrow": borrow})
 	os.Exit(m.Run())
 }
 

@@ -22,8 +22,8 @@ import (
 	"weir/kernel/sysfs"
 )
 
-// KeeperPart is the name under which main and TestMain register [Keeper] with child.Main.
-const KeeperPart = "forwarder-keeper"
+// RestorePart is the name under which main and TestMain register [Restore] with child.Main.
+const RestorePart = "forwarder-restore"
 
 // before is the former state of a device.
 type before struct {
@@ -41,35 +41,35 @@ func Borrow(ctx context.Context, ns *netns.Namespace, in, out string, cpu int) (
 	if err != nil {
 		return nil, err
 	}
-	keeper, err := child.StartIn(context.WithoutCancel(ctx), KeeperPart, os.Stderr, func(attr *syscall.SysProcAttr) error {
+	restorer, err := child.StartIn(context.WithoutCancel(ctx), RestorePart, os.Stderr, func(attr *syscall.SysProcAttr) error {
 		attr.Pdeathsig = 0 // it must outlive its parent
 		return ns.Enter()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("prepare device under test: %w", err)
 	}
-	if err := json.NewEncoder(keeper.In).Encode(state); err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare device under test: %w", err), keeper.Stop(undoTime))
+	if err := json.NewEncoder(restorer.In).Encode(state); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare device under test: %w", err), restorer.Stop(undoTime))
 	}
 	f, err := Prepare(ns, in, out, cpu)
 	if err != nil {
-		return nil, errors.Join(err, keeper.Stop(undoTime))
+		return nil, errors.Join(err, restorer.Stop(undoTime))
 	}
-	f.keeper = keeper
+	f.restorer = restorer
 	return f, nil
 }
 
-// undoTime is the maximum time for the keeper to restore the device.
+// undoTime is the maximum time for the restorer to restore the device.
 const undoTime = 10 * time.Second
 
 // Close restores a borrowed device.
 func (f *Forwarder) Close() error {
-	if f.keeper == nil {
+	if f.restorer == nil {
 		return nil
 	}
-	keeper := f.keeper
-	f.keeper = nil
-	if err := keeper.Stop(undoTime); err != nil {
+	restorer := f.restorer
+	f.restorer = nil
+	if err := restorer.Stop(undoTime); err != nil {
 		return fmt.Errorf("give the device under test back: %w", err)
 	}
 	return nil
@@ -98,9 +98,9 @@ func look(ns *netns.Namespace, device string) (before, error) {
 	return state, nil
 }
 
-// Keeper reads a device's state, waits for the end of its input, and restores the state. It runs in
+// Restore reads a device's state, waits for the end of its input, and restores the state. It runs in
 // the device's namespace.
-func Keeper(in io.Reader, _ io.Writer) error {
+func Restore(in io.Reader, _ io.Writer) error {
 	reader := json.NewDecoder(in)
 	var state before
 	if err := reader.Decode(&state); err != nil {

@@ -114,7 +114,7 @@ func TestTheChoiceIsTheBestForItsRules(t *testing.T) {
 			best[i] = max(best[i], best[i-1])
 		}
 		points, units := p.points()
-		c := chooser{all: points, units: units, weight: make([]int64, len(units))}
+		c := solver{all: points, units: units, weight: make([]int64, len(units))}
 		for i, u := range units {
 			if u.able {
 				c.weight[i] = int64(traffic[u.to])

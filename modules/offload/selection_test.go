@@ -34,7 +34,7 @@ func TestABudgetIsForTheRoutesThatPacketsGoTo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := &keeper{plane: r.plane, treatment: treatmentOf(r.state), follower: follower}
+			k := &runner{plane: r.plane, treatment: treatmentOf(r.state), follower: follower}
 			t.Cleanup(func() { k.close(); follower.Close() })
 			if err := k.begin(); err != nil {
 				t.Fatal(err)
@@ -85,7 +85,7 @@ func TestABudgetIsForTheRoutesThatPacketsGoTo(t *testing.T) {
 	}
 }
 
-func offloaded(k *keeper, a netip.Addr) bool {
+func offloaded(k *runner, a netip.Addr) bool {
 	return len(k.planner.Next(k.planner.Lookup(a)).Hops) > 0
 }
 

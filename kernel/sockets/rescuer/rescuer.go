@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keeper resets sockets after the process that steers them has ended, even by kill -9.
+// Package rescuer resets sockets after the process that steers them has ended, even by kill -9.
 // Without it open sockets would keep their last pacing rate or receive-window bound.
-package keeper
+package rescuer
 
 import (
 	"bufio"
@@ -27,21 +27,21 @@ import (
 	"weir/kernel/sockets"
 )
 
-// Part is the name under which main and TestMain register [Keep] with child.Main.
-const Part = "sockets-keeper"
+// Part is the name under which main and TestMain register [Rescue] with child.Main.
+const Part = "sockets-rescuer"
 
 const (
-	// keepTime limits the duration of the reset.
-	keepTime = 10 * time.Second
-	// keepLook is the polling interval for the end of steering, which has no event.
-	keepLook = 10 * time.Millisecond
+	// rescueTime limits the duration of the reset.
+	rescueTime = 10 * time.Second
+	// pollInterval is the polling interval for the end of steering, which has no event.
+	pollInterval = 10 * time.Millisecond
 )
 
-// Keeper is a process that waits for the end of steering.
-type Keeper struct{ process *child.Process }
+// Rescuer is a process that waits for the end of steering.
+type Rescuer struct{ process *child.Process }
 
-// Start starts a keeper for all rescues. It outlives this process and ctx.
-func Start(ctx context.Context, rescues ...sockets.Rescue) (*Keeper, error) {
+// Start starts a rescuer for all rescues. It outlives this process and ctx.
+func Start(ctx context.Context, rescues ...sockets.Rescue) (*Rescuer, error) {
 	process, err := child.StartIn(context.WithoutCancel(ctx), Part, os.Stderr, func(attr *syscall.SysProcAttr) error {
 		attr.Pdeathsig = 0 // it must survive its parent
 		return nil
@@ -49,25 +49,25 @@ func Start(ctx context.Context, rescues ...sockets.Rescue) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keeper{process}
+	r := &Rescuer{process}
 	err = json.NewEncoder(process.In).Encode(rescues)
 	if err == nil {
 		_, err = bufio.NewReader(process.Out).ReadByte()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("have sockets set free: %w", errors.Join(err, k.Stop()))
+		return nil, fmt.Errorf("have sockets set free: %w", errors.Join(err, r.Stop()))
 	}
-	return k, nil
+	return r, nil
 }
 
-// Stop makes the keeper reset the sockets now and waits for it. The caller must have ended
+// Stop makes the rescuer reset the sockets now and waits for it. The caller must have ended
 // steering.
-func (k *Keeper) Stop() error { return k.process.Stop(2 * keepTime) }
+func (r *Rescuer) Stop() error { return r.process.Stop(2 * rescueTime) }
 
-// Keep reads the rescues, answers when it is ready, waits for the end of its input and of steering,
-// and resets the sockets of this network namespace and of the cgroups' processes.
-func Keep(in io.Reader, out io.Writer) error {
-	// Each command has one keeper, which is idle meanwhile.
+// Rescue reads the rescues, reports when it is ready, waits for the end of its input and of
+// steering, and resets the sockets of this network namespace and of the cgroups' processes.
+func Rescue(in io.Reader, out io.Writer) error {
+	// Each command has one rescuer, which is idle meanwhile.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(-1)
 	// A service manager kills all processes of a service with one of them.
@@ -88,7 +88,7 @@ func Keep(in io.Reader, out io.Writer) error {
 		return nil
 	}
 	_, _ = io.Copy(io.Discard, in) // until the parent closes it or dies
-	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
+	ctx, cancel := context.WithTimeout(context.Background(), rescueTime)
 	defer cancel()
 	var all []error
 	for i, r := range rescues {
@@ -103,8 +103,8 @@ func await(ctx context.Context, r sockets.Rescue) error {
 		if ended, err := r.Ended(); ended || err != nil {
 			return err
 		}
-		if err := wait.For(ctx, keepLook); err != nil {
-			return fmt.Errorf("wait for the end of the keeper of sockets: %w", err)
+		if err := wait.For(ctx, pollInterval); err != nil {
+			return fmt.Errorf("wait for the end of the rescuer of sockets: %w", err)
 		}
 	}
 }
