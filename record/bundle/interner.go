@@ -7,8 +7,8 @@ import (
 	"weir/record/summary"
 )
 
-// interner stores each text and set of labels once, because a million points share a few, and counts
-// their memory.
+// interner stores each text and set of labels once, because a million points share a few, and
+// counts their memory.
 type interner struct {
 	sets  map[summary.Key]record.Labels
 	texts map[string]string

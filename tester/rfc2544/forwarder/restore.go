@@ -98,8 +98,8 @@ func look(ns *netns.Namespace, device string) (before, error) {
 	return state, nil
 }
 
-// Restore reads a device's state, waits for the end of its input, and restores the state. It runs in
-// the device's namespace.
+// Restore reads a device's state, waits for the end of its input, and restores the state. It runs
+// in the device's namespace.
 func Restore(in io.Reader, _ io.Writer) error {
 	reader := json.NewDecoder(in)
 	var state before
