@@ -66,6 +66,19 @@ type execution struct {
 	outcome  *Outcome
 	progress progress
 	carried  map[way]bool // paths measured to carry more than the limit on them
+	started  time.Time
+}
+
+func (e *execution) now() time.Time {
+	if e.options.clock != nil {
+		return e.options.clock()
+	}
+	return time.Now()
+}
+
+// over reports whether the scenario's time limit has passed.
+func (e *execution) over() bool {
+	return e.scenario.TimeLimit > 0 && e.now().Sub(e.started) >= e.scenario.TimeLimit
 }
 
 // inTurn waits for its turn and runs the scenario.
@@ -77,6 +90,7 @@ func (e *execution) inTurn(ctx context.Context) error {
 		}
 		defer release()
 	}
+	e.started = e.now()
 	cells, err := e.scenario.Expand()
 	if err != nil {
 		return err
@@ -98,7 +112,8 @@ func (e *execution) measure(ctx context.Context, cells []scenario.Cell) error {
 }
 
 // all runs every repetition of the cells and of their solo runs. Cells that the machine did not
-// carry are in outcome.Unfit; they end the execution unless KeepGoing.
+// carry are in outcome.Unfit; they end the execution unless KeepGoing, or the value of the fallback
+// parameter is final. After the time limit no further run starts.
 func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	cells, err := e.available(cells)
 	if err != nil {
@@ -111,9 +126,13 @@ func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	e.outcome.Cells = runs[:len(cells):len(cells)]
 	jobs := order(len(runs), e.scenario.Repetitions, e.options.Seed)
 	e.progress.begin(runs, jobs)
-	unfit := map[int]bool{}
-	for _, j := range jobs {
+	unfit, measured := map[int]bool{}, map[int]bool{}
+	for n, j := range jobs {
 		cell := &runs[j.cell]
+		if e.over() {
+			e.note("the time limit of %s ended the study after %d of %d runs", e.scenario.TimeLimit, n, len(jobs))
+			return e.unmeasured(runs, measured)
+		}
 		if !unfit[j.cell] {
 			err := e.repeat(ctx, cell, j, e.scenario.Attempts)
 			var cannot *Unfit
@@ -121,14 +140,27 @@ func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 			case errors.As(err, &cannot):
 				unfit[j.cell] = true
 				e.outcome.Unfit = append(e.outcome.Unfit, *cannot)
-				if !e.options.KeepGoing {
+				if !e.options.KeepGoing && !e.final() {
 					return nil
 				}
 			case err != nil:
 				return err
+			default:
+				measured[j.cell] = true
 			}
 		}
 		e.progress.finished(cell)
+	}
+	return nil
+}
+
+// unmeasured returns an error if a cell has no valid run at the time limit.
+func (e *execution) unmeasured(runs []scenario.Cell, measured map[int]bool) error {
+	for i := range runs {
+		if !measured[i] {
+			return fault.New(fault.Testbed, "free the machine's CPUs, lower the rates, or raise time_limit in a copy of the file",
+				"the time limit of %s ended the study before a valid run of %s", e.scenario.TimeLimit, CellName(&runs[i]))
+		}
 	}
 	return nil
 }
@@ -143,6 +175,9 @@ func (e *execution) unfit(ctx context.Context) error {
 	try := "free the machine's CPUs, lower the rates with --set or in a copy of the file, or go on without it: --keep-going"
 	if first.lacksProgram() {
 		return fault.Wrap(first, fault.Testbed, "install the program: 127 is the status of a shell that does not find one")
+	}
+	if e.over() {
+		return fault.Wrap(first, fault.Testbed, try)
 	}
 	e.progress.tell(Event{Stage: Measuring, Cell: first.Cell})
 	advice, err := e.options.Gate.Capacity(ctx, e.options.Carrier, first.Cell)
@@ -159,7 +194,7 @@ func (e *execution) unfit(ctx context.Context) error {
 // repeat measures one repetition of a cell, with a maximum number of attempts.
 func (e *execution) repeat(ctx context.Context, cell *scenario.Cell, j job, attempts int) error {
 	var reasons []string
-	for attempt := 1; attempt <= max(1, attempts); attempt++ {
+	for attempt := 1; attempt <= max(1, attempts) && (attempt == 1 || !e.over()); attempt++ {
 		_ = wait.For(ctx, time.Duration(attempt-1)*e.options.Patience)
 		result, err := e.attempt(ctx, seeded(cell, e.options.Seed, j, attempt), j.repetition, attempt)
 		if err != nil {

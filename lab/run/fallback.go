@@ -16,9 +16,9 @@ import (
 const trialTime = 3 * time.Second
 
 // fallback runs the scenario with the first value of its fallback parameter that this machine
-// carries. A value is tried with short runs of the first and the last cell, which do not count; one
-// that fails later, in a run that would have counted, is given up too, with all that was measured
-// under it.
+// carries. Short runs of the first and the last cell, which do not count, test a value. If a value
+// fails later, in a run that would have counted, its runs are discarded and the next value is
+// tested. After the time of Fallback.Within the value is final.
 func (e *execution) fallback(ctx context.Context) error {
 	name, values := e.scenario.Fallback.Parameter, slices.Clone(e.scenario.Fallback.Values)
 	for i, value := range values {
@@ -30,6 +30,10 @@ func (e *execution) fallback(ctx context.Context) error {
 		if !last {
 			if err := check(cells, e.options); err != nil {
 				return err
+			}
+			if e.final() {
+				e.note("%s=%s was not tried, because the choice may take %s", name, value, e.scenario.Fallback.Within)
+				continue
 			}
 			reason, err := e.tryBoth(ctx, cells, name+"="+value)
 			if err != nil {
@@ -43,7 +47,7 @@ func (e *execution) fallback(ctx context.Context) error {
 		e.outcome.Chosen = map[string]string{name: value}
 		e.progress.tell(Event{Stage: Chosen, Reason: name + "=" + value})
 		err = e.all(ctx, cells)
-		if err != nil || last || len(e.outcome.Unfit) == 0 {
+		if err != nil || last || len(e.outcome.Unfit) == 0 || e.final() {
 			return errors.Join(err, e.unfit(ctx))
 		}
 		cannot := &e.outcome.Unfit[0]
@@ -51,6 +55,12 @@ func (e *execution) fallback(ctx context.Context) error {
 		e.outcome.Results, e.outcome.Unfit = nil, nil
 	}
 	return nil
+}
+
+// final reports whether the time for the choice of the value has passed.
+func (e *execution) final() bool {
+	f := e.scenario.Fallback
+	return f != nil && f.Within > 0 && e.now().Sub(e.started) >= f.Within
 }
 
 func (e *execution) note(format string, args ...any) {

@@ -50,6 +50,8 @@ type Options struct {
 	// during runs beside each phase's traffic: tests spoil runs with it. The phase ends after it
 	// has returned.
 	during func(ctx context.Context, bench *Bench)
+	// clock replaces time.Now in tests.
+	clock func() time.Time
 }
 
 // Gate decides whether a testbed is valid. [Fidelity] is the implementation for real work.

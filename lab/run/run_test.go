@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/units"
 	"weir/kernel/instance"
 	"weir/kernel/netns"
 	"weir/kernel/testutil"
@@ -337,6 +338,57 @@ func TestStoppingKeepsWhatWasMeasured(t *testing.T) {
 	outcome, err := execute(t, ctx, small, Options{Generator: generator})
 	if err != nil || !outcome.Stopped || len(outcome.Results) != 2 {
 		t.Errorf("%v, stopped %v, %d results", err, outcome.Stopped, len(outcome.Results))
+	}
+}
+
+// ticking is a clock that advances by a second with each reading.
+func ticking() func() time.Time {
+	now := time.Unix(0, 0)
+	return func() time.Time { now = now.Add(time.Second); return now }
+}
+
+// After the time for the choice no other value is tried, and a run that fails later neither ends
+// the study nor discards its results.
+func TestFallbackIsFinalAfterItsTime(t *testing.T) {
+	text := strings.Replace(small, "rate: 10Mbit", `rate: "${rate}"`, 1) + "fallback: {parameter: rate, values: [40Mbit, 20Mbit, 10Mbit], within: 2s}\n"
+	for name, test := range map[string]struct {
+		bad     func(rate units.BitRate, run int) bool
+		rate    string
+		note    string
+		invalid bool
+	}{
+		"no value held":      {func(rate units.BitRate, _ int) bool { return rate > 10e6 }, "10Mbit", "rate=20Mbit was not tried", false},
+		"a later run failed": {func(rate units.BitRate, run int) bool { return rate < 40e6 || run > 4 }, "40Mbit", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs := 0
+			gate := fakeGate{calibrate: func(bench *Bench) []string {
+				if runs++; test.bad(bench.Cell.Links[0].Forward.Rate, runs) {
+					return []string{"too fast"}
+				}
+				return nil
+			}}
+			outcome, err := execute(t, t.Context(), text, Options{Gate: gate, clock: ticking()})
+			if (err != nil) != test.invalid || outcome.Chosen["rate"] != test.rate {
+				t.Errorf("chosen %v, %v", outcome.Chosen, err)
+			}
+			if notes := strings.Join(outcome.Notes, "\n"); !strings.Contains(notes, test.note) || strings.Contains(notes, "given up") {
+				t.Errorf("notes:\n%s", notes)
+			}
+		})
+	}
+}
+
+func TestTimeLimitEndsTheStudy(t *testing.T) {
+	for limit, want := range map[string]string{"5s": "", "1ms": "before a valid run of"} {
+		outcome, err := execute(t, t.Context(), small+"time_limit: "+limit+"\n", Options{clock: ticking()})
+		notes := strings.Join(outcome.Notes, "\n")
+		if !strings.Contains(notes, "the time limit of "+limit+" ended the study after") {
+			t.Errorf("%s: %d results, notes %q", limit, len(outcome.Results), notes)
+		}
+		if (err != nil) != (want != "") || err != nil && (fault.Of(err) != fault.Testbed || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", limit, err)
+		}
 	}
 }
 

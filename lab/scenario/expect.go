@@ -83,6 +83,12 @@ func (j *judge) numbers(h *head) {
 	if n := j.scenario.Attempts; n < 1 || n > maxAttempts {
 		j.complain(at.Get("attempts").Place, tryRange(1, maxAttempts), "attempts: %d is outside 1 to %d", n, maxAttempts)
 	}
+	if h.TimeLimit < 0 {
+		j.complain(at.Get("time_limit").Place, "", "time_limit: %s is negative", h.TimeLimit)
+	}
+	if h.Fallback != nil && h.Fallback.Within < 0 {
+		j.complain(h.Fallback.At("within"), "", "fallback.within: %s is negative", h.Fallback.Within)
+	}
 	if h.Fallback != nil && len(h.Fallback.Values) == 0 {
 		j.complain(h.Fallback.At("values"), "", "fallback.values: no value is given")
 	}

@@ -32,6 +32,7 @@ type head struct {
 	Repetitions *int           `yaml:"repetitions" doc:"Runs of each cell; 1 if left out."`
 	Attempts    *int           `yaml:"attempts" doc:"Tries per repetition before the machine is reported as unfit; 3 if left out."`
 	Sweep       *yamlfile.Node `yaml:"sweep" doc:"Varied parameters: a list of values each, or a mapping from a value's name to the variables that it sets. Every combination is a cell; the first parameter changes slowest." schema:"{\"type\":\"object\",\"additionalProperties\":{\"anyOf\":[{\"type\":\"array\",\"items\":{\"type\":[\"string\",\"number\",\"boolean\"]}},{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"string\",\"number\",\"boolean\"]}}}]}}"`
+	TimeLimit   units.Duration `yaml:"time_limit" doc:"Time after which no further run starts; verdicts use the runs so far. No limit if left out."`
 	Skip        []skipFile     `yaml:"skip" doc:"Excluded combinations of the sweep."`
 	Fallback    *fallbackFile  `yaml:"fallback" doc:"A parameter with values to try in order; the run uses the first that this machine carries."`
 	Expect      []expectFile   `yaml:"expect" doc:"Statements about the results; each gives a verdict."`
@@ -41,8 +42,9 @@ type head struct {
 
 type fallbackFile struct {
 	yamlfile.Fields `yaml:"-"`
-	Parameter       string   `yaml:"parameter,required" doc:"Name of the parameter, as in ${rate}."`
-	Values          []string `yaml:"values,required" doc:"Its values, best first."`
+	Parameter       string         `yaml:"parameter,required" doc:"Name of the parameter, as in ${rate}."`
+	Values          []string       `yaml:"values,required" doc:"Its values, best first."`
+	Within          units.Duration `yaml:"within" doc:"Time for the choice. After it the run uses the last value if none held, and keeps a value that held. No limit if left out."`
 }
 
 // skipFile maps parameters to one value or several.

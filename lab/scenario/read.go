@@ -171,6 +171,7 @@ func (c *checked) scenario(text []byte) *Scenario {
 	if h.Attempts != nil {
 		s.Attempts = *h.Attempts
 	}
+	s.TimeLimit = time.Duration(h.TimeLimit)
 	s.parametersChanged()
 	return s
 }
@@ -180,7 +181,7 @@ func (s *Scenario) parametersChanged() {
 	s.Parameters, s.Fallback = nil, nil
 	for _, q := range s.raw.parameters {
 		if h := s.raw.head.Fallback; h != nil && h.Parameter == q.Name {
-			s.Fallback = &Fallback{Parameter: q.Name, Values: q.Values}
+			s.Fallback = &Fallback{Parameter: q.Name, Values: q.Values, Within: time.Duration(h.Within)}
 		} else {
 			s.Parameters = append(s.Parameters, q.Parameter)
 		}

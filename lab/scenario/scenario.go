@@ -34,6 +34,8 @@ type Scenario struct {
 	// this machine carries (loss-quick: rate 1 Gbit/s, 500, 250, 100 Mbit/s). Nil in most
 	// scenarios.
 	Fallback *Fallback
+	// TimeLimit is the time after which no further run starts; 0 for no limit.
+	TimeLimit time.Duration
 
 	raw *checked // the file as read; Expand substitutes parameters in it
 }
@@ -47,7 +49,8 @@ type Parameter struct {
 // Fallback is a parameter with values to try in order.
 type Fallback struct {
 	Parameter string
-	Values    []string // best first
+	Values    []string      // best first
+	Within    time.Duration // after it a value is final; 0 for no limit
 }
 
 // Expectation is a statement about the results: about the metric itself, or about its ratio to the
