@@ -99,6 +99,11 @@ func (o *serveOptions) run(ctx context.Context, a *cli.App) (err error) {
 	if o.Cluster != "" {
 		replicas = len(o.Peers) + 1
 	}
+	inbox, err := server.Connect()
+	if err != nil {
+		return fmt.Errorf("connect to the own server: %w", err)
+	}
+	defer inbox.Close()
 	conn := bus.Wrap(o.Fleet, nc)
 	at, stop, err := serveMetrics(ctx, conn, o.metrics)
 	if err != nil {
@@ -110,9 +115,12 @@ func (o *serveOptions) run(ctx context.Context, a *cli.App) (err error) {
 		a.Say("metrics: http://%s/metrics", at)
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return reload(ctx, server, o.Log) })
 	all.Go(func() error {
-		return lead.Candidate{Conn: conn, Name: name, Replicas: replicas, Lease: o.lease, Log: o.Log}.Run(ctx)
+		server.Maintain(ctx)
+		return nil
+	})
+	all.Go(func() error {
+		return lead.Candidate{Conn: conn, Inbox: bus.Wrap(o.Fleet, inbox), Name: name, Replicas: replicas, Lease: o.lease, Log: o.Log}.Run(ctx)
 	})
 	return all.Wait()
 }
@@ -126,20 +134,4 @@ func serveMetrics(ctx context.Context, conn *bus.Conn, address string) (at strin
 	}})
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2})
 	return cli.ServeMetrics(ctx, address, metricsPort, handler)
-}
-
-// reload follows the users' file.
-func reload(ctx context.Context, server *bus.Server, log *slog.Logger) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := server.Reload(); err != nil {
-				log.Error("keeps the former users", "reason", err)
-			}
-		}
-	}
 }

@@ -42,6 +42,10 @@ type Server struct {
 	options *server.Options
 	self    nkeys.KeyPair // of this process's connection
 	read    []byte        // content of the users' file
+
+	hosts     map[string]string    // by public key; operators are absent
+	suspended map[string]time.Time // end by public key
+	stale     bool                 // the suspended users have changed since the last Reload
 }
 
 // maxPayload fits the members of 30,000 hosts.
@@ -61,7 +65,7 @@ func Start(c ServerConfig) (*Server, error) {
 	if err := makeOperator(c); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c}
+	s := &Server{config: c, suspended: map[string]time.Time{}}
 	if err := s.start(); err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func (s *Server) start() (err error) {
 	if s.nats, err = server.NewServer(s.options); err != nil {
 		return fmt.Errorf("start NATS server: %w", err)
 	}
-	s.nats.SetLoggerV2(logger{s.config.Log}, false, false, false)
+	s.nats.SetLoggerV2(&logger{log: s.config.Log}, false, false, false)
 	s.nats.Start()
 	const patience = 10 * time.Second
 	if !s.nats.ReadyForConnections(patience) {
@@ -152,17 +156,24 @@ func (s *Server) users() ([]*server.NkeyUser, error) {
 		return nil, err
 	}
 	keys := []*server.NkeyUser{{Nkey: self}}
+	s.hosts = map[string]string{}
 	for _, u := range all {
-		keys = append(keys, &server.NkeyUser{Nkey: u.Key, Permissions: u.permissions(s.config.Fleet)})
+		if u.Host != "" {
+			s.hosts[u.Key] = u.Host
+		}
+		if s.suspended[u.Key].IsZero() {
+			keys = append(keys, &server.NkeyUser{Nkey: u.Key, Permissions: u.permissions(s.config.Fleet)})
+		}
 	}
 	return keys, nil
 }
 
-// Reload reads the users again if their file has changed. Connections of removed users end.
+// Reload reads the users again if their file or the suspensions have changed. It ends connections
+// of removed users.
 func (s *Server) Reload() error {
 	// Two changes may have the same modification time.
 	text, err := os.ReadFile(filepath.Join(s.config.Dir, usersFile))
-	if err != nil || bytes.Equal(text, s.read) {
+	if err != nil || bytes.Equal(text, s.read) && !s.stale {
 		return err
 	}
 	next := s.options.Clone()
@@ -172,7 +183,7 @@ func (s *Server) Reload() error {
 	if err := s.nats.ReloadOptions(next); err != nil {
 		return fmt.Errorf("reload users: %w", err)
 	}
-	s.options = next
+	s.options, s.stale = next, false
 	return nil
 }
 
@@ -220,17 +231,3 @@ func split(address string) (host string, port int, err error) {
 	}
 	return host, port, nil
 }
-
-// logger passes the server's warnings and errors to slog.
-type logger struct{ log *slog.Logger }
-
-func (l logger) Noticef(string, ...any) {}
-func (l logger) Debugf(string, ...any)  {}
-func (l logger) Tracef(string, ...any)  {}
-func (l logger) Warnf(format string, args ...any) {
-	l.log.Warn("NATS server", "message", fmt.Sprintf(format, args...))
-}
-func (l logger) Errorf(format string, args ...any) {
-	l.log.Error("NATS server", "message", fmt.Sprintf(format, args...))
-}
-func (l logger) Fatalf(format string, args ...any) { l.Errorf(format, args...) }

@@ -24,7 +24,10 @@ import (
 
 // Candidate is a process that leads the fleet when no other one does.
 type Candidate struct {
-	Conn     *bus.Conn
+	Conn *bus.Conn
+	// Inbox is a connection of its own for reports, so that a flood of reports delays neither the
+	// renewal of the lease nor grants.
+	Inbox    *bus.Conn
 	Name     string        // shown by status
 	Replicas int           // of the store: 1, or 3 in a cluster
 	Lease    time.Duration // of grants
@@ -117,7 +120,7 @@ func (t *term) run(ctx context.Context, epoch uint64) error {
 		return err
 	}
 	reports, requests := make(chan wire.Report, queue), make(chan asked)
-	stop, err := t.Conn.Reports(newFilter().pass, func(r wire.Report) {
+	stop, err := t.Inbox.Reports(newFilter().pass, func(r wire.Report) {
 		select {
 		case reports <- r:
 		default: // a newer one follows

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/fault"
 	"weir/kernel/testutil"
 	"weir/modules/fleet/bus"
 	"weir/modules/fleet/member"
@@ -55,13 +56,17 @@ func (s *stage) lead(name string) (stop func()) {
 	if err != nil {
 		s.Fatal(err)
 	}
+	inbox, err := s.server.Connect()
+	if err != nil {
+		s.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = Candidate{Conn: bus.Wrap(fleet, nc), Name: name, Replicas: 1, Lease: time.Second, Log: s.log()}.Run(ctx)
+		_ = Candidate{Conn: bus.Wrap(fleet, nc), Inbox: bus.Wrap(fleet, inbox), Name: name, Replicas: 1, Lease: time.Second, Log: s.log()}.Run(ctx)
 	}()
-	return sync.OnceFunc(func() { cancel(); <-ended; nc.Close() })
+	return sync.OnceFunc(func() { cancel(); <-ended; nc.Close(); inbox.Close() })
 }
 
 func (s *stage) operator() *bus.Conn {
@@ -287,4 +292,36 @@ func TestCredentialsBoundTheirHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.rates("after its credentials have ended", []float64{0}, victim)
+}
+
+// A host that floods the server with large messages is suspended, and others get grants meanwhile.
+// The server's log stays short.
+func TestAFloodSuspendsItsHost(t *testing.T) {
+	s := newStage(t)
+	defer s.lead("only")()
+	go s.server.Maintain(t.Context())
+	ask(t, s.operator(), Request{Op: OpApply, Limits: shared.Limits{{Name: "wan", Rate: 1e9}}})
+	victim := s.agent("victim", 0)
+	s.rates("alone", []float64{1e9}, victim)
+	path := s.enroll("mallory")
+	large := wire.Report{Host: "mallory", Boot: 1, Number: 1, Claims: []wire.Claim{{ID: strings.Repeat("x", 1<<20)}}}
+	testutil.Eventually(t, 60*time.Second, "a suspension", func() bool {
+		c, err := bus.Dial(fleet, []string{s.server.Address()}, path, false)
+		if err != nil {
+			return fault.Of(err) == fault.Permission
+		}
+		defer c.Close()
+		for range 100 {
+			if c.Report(large) != nil {
+				break
+			}
+		}
+		return false
+	})
+	for more := victim.grants.Load() + 10; victim.grants.Load() < more; time.Sleep(10 * time.Millisecond) {
+		if _, err := bus.Dial(fleet, []string{s.server.Address()}, path, false); err == nil {
+			t.Fatal("a suspended host can connect")
+		}
+	}
+	s.rates("beside a suspended host", []float64{1e9}, victim)
 }
