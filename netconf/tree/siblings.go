@@ -94,6 +94,7 @@ func (b *siblings) put(n *Node, to insertion, path *Path) *rpcerr.Error {
 	}
 	if at >= 0 {
 		b.kids[at] = nil
+		delete(b.at, place{n.Schema, n.key}) // an entry cannot be placed beside itself
 	}
 	return b.insert(n, to, path)
 }
