@@ -84,7 +84,7 @@ func (c *Checker) sameBelow(s, top *schema.Node, operation string) bool {
 		if k.DenyAll && !top.DenyAll || operation != read && k.DenyWrite && !top.DenyWrite {
 			return false
 		}
-		if k.Module != top.Module && slices.ContainsFunc(c.rules, func(r rule) bool { return r.path == nil && r.module != "*" }) {
+		if k.Module != top.Module && slices.ContainsFunc(c.rules, func(r rule) bool { return r.module != "*" }) {
 			return false
 		}
 		if !c.sameBelow(k, top, operation) {

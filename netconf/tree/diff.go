@@ -2,8 +2,10 @@
 
 package tree
 
+import "weir/netconf/schema"
+
 // Change is one difference of two datastores: a node with all its descendants created or deleted,
-// or a leaf with another value.
+// a leaf with another value, or an entry that was moved in a list that the user orders.
 type Change struct {
 	Operation Operation // Create, Delete or MergeIn
 	Path      *Path
@@ -23,6 +25,9 @@ func diff(old, new *Node, path *Path, visit func(Change) bool) bool {
 			return false
 		}
 	}
+	if !moves(old, new, before, after, path, visit) {
+		return false
+	}
 	for _, k := range new.Kids {
 		former := before.of(k)
 		here := path.To(k)
@@ -38,6 +43,29 @@ func diff(old, new *Node, path *Path, visit func(Change) bool) bool {
 			}
 		case !diff(former, k, here, visit):
 			return false
+		}
+	}
+	return true
+}
+
+// moves visits the entries at other positions among those of both trees.
+func moves(old, new *Node, before, after *index, path *Path, visit func(Change) bool) bool {
+	former, current := map[*schema.Node][]*Node{}, map[*schema.Node][]*Node{}
+	for _, k := range old.Kids {
+		if k.Schema.ByUser && after.of(k) != nil {
+			former[k.Schema] = append(former[k.Schema], k)
+		}
+	}
+	for _, k := range new.Kids {
+		if k.Schema.ByUser && before.of(k) != nil {
+			current[k.Schema] = append(current[k.Schema], k)
+		}
+	}
+	for s, entries := range current {
+		for i, k := range entries {
+			if k.key != former[s][i].key && !visit(Change{MergeIn, path.To(k), before.of(k), k}) {
+				return false
+			}
 		}
 	}
 	return true
