@@ -102,3 +102,14 @@ func mix(h uint64) uint64 {
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
 }
+
+// Key returns the position of a port in the hash order of a prefix, less is better: the logarithm
+// of its cost, in steps of 1/32 of an octave, below 2,048. It depends on names and rate alone.
+func (p *Ports) Key(prefix netip.Prefix, port uint16) uint16 {
+	c := cost(mix(digest(prefix)^p.seeds[port]), p.ports[port].Rate)
+	exponent := bits.Len64(c)
+	if exponent <= 5 {
+		return uint16(c)
+	}
+	return uint16(exponent-5)<<5 | uint16(c>>(exponent-6)&31)
+}

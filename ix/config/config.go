@@ -35,6 +35,7 @@ type Exchange struct {
 // Feed is the source of the paths: a session with BIRD, or a file.
 type Feed struct {
 	Bird, Local netip.Addr // zero without a session
+	Password    string     // of TCP MD5; "" for none
 	RIB         string     // path of an MRT file; "" for none
 }
 
@@ -74,6 +75,9 @@ type Member struct {
 	Paths     int
 	Without   []string // sponsors that the member rejects
 	Small     bool     // omit more-specifics with the paths of their covering prefix
+
+	Password    string // of TCP MD5; "" for none
+	TTLSecurity bool   // accept packets of neighbors on the link only (GTSM, RFC 5082)
 }
 
 // Limits of a file, far above a large exchange.

@@ -85,6 +85,7 @@ func (r *reader) members(paths int) (all []Member) {
 		}
 		m := Member{Name: e.Key.Value, AS: r.as(k.Fields, path, k.AS), Place: k.Place, Paths: paths, Small: k.Small,
 			Addresses: r.hosts(k.Fields, k.Addresses, path, "member "+e.Key.Value), Without: r.known(path+".without", "sponsor", k.Without, sponsors)}
+		m.Password, m.TTLSecurity = r.password(path, k.Password), k.TTLSecurity
 		if k.Paths != nil {
 			m.Paths = r.paths(k.Fields, path, *k.Paths)
 		}

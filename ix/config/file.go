@@ -32,6 +32,7 @@ type feedKeys struct {
 	Bird            *yamlfile.Text `yaml:"bird"`
 	Local           *yamlfile.Text `yaml:"local"`
 	RIB             string         `yaml:"rib"`
+	Password        *yamlfile.Text `yaml:"password"`
 }
 
 type chooseKeys struct {
@@ -67,4 +68,6 @@ type memberKeys struct {
 	Paths           *int            `yaml:"paths"`
 	Without         []yamlfile.Text `yaml:"without"`
 	Small           bool            `yaml:"small"`
+	Password        *yamlfile.Text  `yaml:"password"`
+	TTLSecurity     bool            `yaml:"ttl_security"`
 }

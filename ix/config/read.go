@@ -22,6 +22,7 @@ const (
 	maxAddresses = 256 // of a port
 	maxStale     = 24 * time.Hour
 	minRate      = units.BitRate(1e6)
+	maxPassword  = 80 // bytes of a TCP MD5 key in Linux
 	maxRate      = units.BitRate(1e15)
 )
 
@@ -76,6 +77,7 @@ func (r *reader) feed() (f Feed) {
 		r.Add(k.Self, "write bird and local, or rib: FILE", "feed: a session requires bird and local")
 	}
 	f.RIB = k.RIB
+	f.Password = r.password("feed", k.Password)
 	if k.Bird != nil {
 		if a, ok := r.address(*k.Bird, "feed.bird", ""); ok {
 			f.Bird = a
@@ -191,6 +193,17 @@ func (r *reader) hosts(f yamlfile.Fields, texts []yamlfile.Text, path, owner str
 		}
 	}
 	return all
+}
+
+// password checks a TCP MD5 key (RFC 2385).
+func (r *reader) password(path string, text *yamlfile.Text) string {
+	if text == nil {
+		return ""
+	}
+	if n := len(text.Value); n == 0 || n > maxPassword {
+		r.Add(text.Place, "", "%s.password: %d bytes are outside 1 to %d", path, n, maxPassword)
+	}
+	return text.Value
 }
 
 var plainName = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N}._-]{0,62}$`)

@@ -99,3 +99,18 @@ func (t *Table) within(addr netip.Addr, bits int) (netip.Prefix, bool) {
 	}
 	return netip.Prefix{}, false
 }
+
+// Rows returns an upper bound of the row numbers in use. A row is a prefix; its number stays the
+// same while the prefix has a path.
+func (t *Table) Rows() uint32 { return t.rows.keys.n }
+
+// Row returns the prefix of a row and appends its paths to dst. ok is false for an unused row.
+func (t *Table) Row(row uint32, dst []Path) (prefix netip.Prefix, paths []Path, ok bool) {
+	if row == 0 || row >= t.rows.keys.n || t.rows.keys.at(row)[16] == unused {
+		return prefix, dst, false
+	}
+	return t.rows.keys.at(row).prefix(), t.appendPaths(dst, row), true
+}
+
+// RowOf returns the row of a prefix.
+func (t *Table) RowOf(p netip.Prefix) (row uint32, ok bool) { return t.find(p) }

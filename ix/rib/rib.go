@@ -187,6 +187,10 @@ func (t *Table) appendPaths(dst []Path, row uint32) []Path {
 // caller must not change them. They stay valid as long as they are referenced.
 func (t *Table) Attrs(id AttrID) []byte { return t.sets.get(id) }
 
+// OnNewSet makes the table call f for each attribute set that it stores under a new or reused
+// number, so that a caller can drop values cached by number.
+func (t *Table) OnNewSet(f func(AttrID)) { t.sets.fresh = f }
+
 // MaxAttrID returns an upper bound of the numbers in use, for slices indexed by AttrID.
 func (t *Table) MaxAttrID() AttrID { return t.sets.maxID() }
 

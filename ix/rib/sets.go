@@ -19,8 +19,9 @@ type sets struct {
 	free   AttrID      // head of the list of unused numbers
 	unused int
 	blocks []block
-	spare  []uint32 // dropped blocks
-	open   uint32   // the block that takes new sets
+	spare  []uint32     // dropped blocks
+	fresh  func(AttrID) // called for each number given out
+	open   uint32       // the block that takes new sets
 }
 
 type set struct {
@@ -70,6 +71,9 @@ func (s *sets) intern(attrs []byte) (AttrID, error) {
 		id = AttrID(s.meta.push(set{at, 1}))
 	}
 	s.index.add(hash, uint32(id))
+	if s.fresh != nil {
+		s.fresh(id)
+	}
 	return id, nil
 }
 

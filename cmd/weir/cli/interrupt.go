@@ -24,6 +24,7 @@ var cleaners = map[string]bool{
 	"cc install": true, "cc remove": true, "class trace": true, "class drop-in": true, "ioam path": true, "ioam watch": true,
 	"offload dump": true, "offload verify": true, "offload rules": true, "doctor": true, "tester serve": true,
 	"measure serve": true, "measure run": true, "measure archive": true, "fleet serve": true, "fleet enroll": true, "fleet apply": true, "fleet remove": true,
+	"ix serve": true,
 }
 
 // interruptible makes the command and those below it end soon after their context, unless they are

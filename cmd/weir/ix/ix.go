@@ -19,16 +19,18 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ix",
-		Short: "Plan the paths of an exchange: at most N per member, spread over the sponsors",
-		Long: `Plan the paths of an exchange. Sponsors send full tables to its route server; each member
-needs a few good and diverse paths per prefix, spread over the sponsors' ports. These
-commands read an exchange file and tables in MRT format. They change nothing and need no
-running server.`,
+		Short: "Serve the paths of an exchange: at most N per member, spread over the sponsors",
+		Long: `Plan and serve the paths of an exchange. Sponsors send full tables to its route server,
+BIRD; each member needs a few good and diverse paths per prefix, spread over the sponsors'
+ports. 'serve' is a path server beside BIRD. 'plan' and 'explain' read an exchange file and
+tables in MRT format; they change nothing and need no running server.`,
 		Example: `  weir ix check exchange.yaml                             all mistakes of the file
   weir ix plan exchange.yaml --rib rib.mrt.bz2            paths of members, load of ports
-  weir ix explain exchange.yaml 192.0.2.1 --rib rib.mrt   the order of the paths, and why`,
+  weir ix explain exchange.yaml 192.0.2.1 --rib rib.mrt   the order of the paths, and why
+  weir ix serve exchange.yaml                             the path server
+  weir ix status                                          its sessions`,
 	}
-	command.AddCommand(newCheckCommand(a), newPlanCommand(a), newExplainCommand(a))
+	command.AddCommand(newCheckCommand(a), newPlanCommand(a), newExplainCommand(a), newServeCommand(a), newStatusCommand(a), newDrainCommand(a), newStopCommand(a))
 	return command
 }
 

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"weir/internal/wait"
+	"weir/ix/rib"
+	"weir/ix/session"
+	"weir/ix/wire"
+)
+
+// feed is the internal session with BIRD. Weir dials and accepts; of two connections that of the
+// higher BGP identifier stays (RFC 4271, section 6.8).
+type feed struct {
+	server *Server
+
+	mu       sync.Mutex
+	current  *session.Session // established; nil for none
+	opening  *attempt         // behind its OPEN
+	since    time.Time
+	last     error // end of the last session
+	messages int
+	addPath  [2]bool
+
+	// columns of the current session by path identifier and family; guarded by engine.mu.
+	columns map[uint32]rib.PortID
+	former  []rib.PortID         // of former sessions and the snapshot
+	waiting map[wire.Family]bool // families without End-of-RIB
+}
+
+// attempt is a connection whose OPEN was received.
+type attempt struct {
+	conn   net.Conn
+	dialed bool
+}
+
+const dialTime = 5 * time.Second
+
+// run dials until ctx ends.
+func (f *feed) run(ctx context.Context) error {
+	e := f.server.engine.exchange
+	for {
+		if f.idle() {
+			dialer := net.Dialer{Timeout: dialTime, LocalAddr: &net.TCPAddr{IP: e.Feed.Local.AsSlice()}, ControlContext: f.server.feedControl}
+			conn, err := dialer.DialContext(ctx, "tcp", f.server.endpoint(e.Feed.Bird))
+			if err == nil {
+				f.talk(ctx, conn, true)
+			} else {
+				f.note(err)
+			}
+		}
+		if err := wait.For(ctx, f.server.options.Retry); err != nil {
+			return nil
+		}
+	}
+}
+
+func (f *feed) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.current == nil && f.opening == nil
+}
+
+func (f *feed) note(err error) {
+	f.mu.Lock()
+	f.last = err
+	f.mu.Unlock()
+}
+
+// talk runs a session on a connection.
+func (f *feed) talk(ctx context.Context, conn net.Conn, dialed bool) {
+	session.LowLatency(conn)
+	end := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer end()
+	a := &attempt{conn, dialed}
+	s, err := session.Open(conn, session.Config{Open: f.open(), PeerAS: f.server.engine.exchange.AS, OpenWait: f.server.options.OpenWait, Buffer: 256 << 10,
+		Accept: func(open *wire.Open) error { return f.claim(a, open) }})
+	f.mu.Lock()
+	if f.opening == a {
+		f.opening = nil
+	}
+	if err != nil {
+		f.last = err
+		f.mu.Unlock()
+		f.server.log.Info("feed: no session", "reason", err)
+		return
+	}
+	if f.current != nil { // BIRD has restarted before Weir has seen the end of its session
+		f.current.Close()
+	}
+	f.current, f.since, f.last = s, time.Now(), nil
+	f.mu.Unlock()
+	f.server.log.Info("feed: established", "dialed", dialed)
+	f.begin(s)
+	err = f.receive(s)
+	f.mu.Lock()
+	mine := f.current == s
+	if mine {
+		f.current, f.last = nil, err
+	}
+	f.mu.Unlock()
+	if mine {
+		f.server.log.Info("feed: ended; its paths are kept", "for", f.server.engine.exchange.Choose.Stale, "reason", err)
+		f.server.stale.Reset(f.server.engine.exchange.Choose.Stale)
+	}
+	s.Close()
+}
+
+// open is the OPEN to BIRD: path identifiers are received, and graceful restart is offered as
+// helper (RFC 4724).
+func (f *feed) open() wire.Open {
+	o := f.server.own()
+	o.GracefulRestart = &wire.GracefulRestart{Time: 0}
+	for _, family := range families {
+		o.AddPath = append(o.AddPath, wire.AddPath{Family: family, Receive: true})
+	}
+	return o
+}
+
+var errCollision = &wire.Notification{Code: wire.CodeCease, Subcode: wire.CeaseCollision}
+
+// claim decides between two connections behind the peer's OPEN.
+func (f *feed) claim(a *attempt, open *wire.Open) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil && a.dialed {
+		return errCollision
+	}
+	if other := f.opening; other != nil && other.dialed != a.dialed {
+		ours := f.server.engine.exchange.RouterID.Compare(open.ID) > 0 // ours is the higher identifier
+		if a.dialed != ours {
+			return errCollision
+		}
+		_ = other.conn.Close()
+	}
+	f.opening = a
+	return nil
+}
+
+// begin prepares the table for the paths of a new session: the former ones stay until End-of-RIB.
+func (f *feed) begin(s *session.Session) {
+	x := f.server.engine
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	f.retire()
+	f.waiting = map[wire.Family]bool{}
+	for i, family := range families {
+		if s.Peer.HasFamily(family) {
+			f.waiting[family] = true
+		}
+		f.addPath[i] = sends(&s.Peer, family)
+	}
+}
+
+// retire moves the columns of the current session to the former ones. The caller holds engine.mu.
+func (f *feed) retire() {
+	for _, c := range f.columns {
+		f.former = append(f.former, c)
+	}
+	f.columns = map[uint32]rib.PortID{}
+}
+
+func sends(open *wire.Open, f wire.Family) bool {
+	for _, a := range open.AddPath {
+		if a.Family == f && a.Send {
+			return true
+		}
+	}
+	return false
+}
+
+// expire withdraws all paths of a feed that has been silent for too long.
+func (f *feed) expire() {
+	if !f.idle() { // a session, or the attempt of one
+		f.server.stale.Reset(f.server.options.OpenWait)
+		return
+	}
+	x := f.server.engine
+	f.server.log.Warn("feed: silent for too long, its paths are withdrawn", "after", x.exchange.Choose.Stale)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	f.retire()
+	x.clear(f.former)
+	f.former = nil
+	x.serve(true)
+}
+
+var errRetired = errors.New("replaced by a newer session")
+
+// receive applies the messages of the feed, all that have arrived under one lock.
+func (f *feed) receive(s *session.Session) error {
+	x := f.server.engine
+	decode := decoder{feed: f, coding: wire.Coding{AS4: s.Peer.AS4, AddPathIPv4: f.addPath[0], AddPathIPv6: f.addPath[1]}}
+	for {
+		kind, body, err := s.Next()
+		if err != nil {
+			return err
+		}
+		x.mu.Lock()
+		for n := 0; ; n++ {
+			if !f.live(s) {
+				x.mu.Unlock()
+				return errRetired
+			}
+			if kind == wire.TypeUpdate {
+				if err := decode.update(body); err != nil {
+					x.mu.Unlock()
+					var fault *wire.MessageError
+					if errors.As(err, &fault) {
+						s.End(&wire.Notification{Code: fault.Code, Subcode: fault.Subcode})
+					}
+					return err
+				}
+			}
+			if n == 256 || !s.Ready() {
+				break
+			}
+			if kind, body, err = s.Next(); err != nil {
+				x.mu.Unlock()
+				return err
+			}
+		}
+		x.mu.Unlock()
+	}
+}
+
+// live counts a message, and reports whether its session is the current one.
+func (f *feed) live(s *session.Session) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.messages++
+	return f.current == s
+}
+
+// decoder applies UPDATEs to the table.
+type decoder struct {
+	feed    *feed
+	coding  wire.Coding
+	message wire.Update
+	scratch []byte
+}
+
+// update applies one UPDATE. Its error ends the session. The caller holds engine.mu.
+func (d *decoder) update(body []byte) error {
+	f, x, u := d.feed, d.feed.server.engine, &d.message
+	if err := u.Parse(body, d.coding); err != nil {
+		return err
+	}
+	if family, end := u.EndOfRIB(); end {
+		f.ended(family)
+		return nil
+	}
+	x.counts.DiscardedAttrs += u.Discarded
+	announced, reach := d.stored(u)
+	if u.Fault != nil {
+		x.counts.MalformedUpdates++
+		f.server.log.Warn("feed: an UPDATE is treated as withdrawal", "reason", u.Fault)
+	}
+	d.withdraw(&u.Withdrawn)
+	d.withdraw(&u.Unreach)
+	d.announce(&u.Announced, announced, u.Fault != nil)
+	d.announce(&u.Reach, reach, u.Fault != nil)
+	return nil
+}
+
+// stored returns the attributes in stored form; u.Fault is set if they are faulty.
+func (d *decoder) stored(u *wire.Update) (announced, reach wire.Attrs) {
+	d.scratch = d.scratch[:0]
+	if u.Fault == nil && !u.Announced.Empty() {
+		d.scratch = u.AppendAnnounced(d.scratch)
+		announced = wire.Attrs(d.scratch)
+	}
+	if u.Fault == nil && !u.Reach.Empty() {
+		start := len(d.scratch)
+		d.scratch = u.AppendReach(d.scratch)
+		reach = wire.Attrs(d.scratch[start:])
+	}
+	for _, attrs := range []wire.Attrs{announced, reach} {
+		if _, err := attrs.View(); err != nil && u.Fault == nil {
+			u.Fault, _ = err.(*wire.AttrError)
+		}
+	}
+	return announced, reach
+}
+
+func (d *decoder) withdraw(n *wire.NLRI) {
+	x := d.feed.server.engine
+	for prefix, id, ok := n.Next(); ok; prefix, id, ok = n.Next() {
+		if column, known := d.feed.columns[id]; known {
+			x.withdraw(prefix, column)
+		}
+	}
+}
+
+func (d *decoder) announce(n *wire.NLRI, attrs wire.Attrs, faulty bool) {
+	if faulty {
+		d.withdraw(n)
+		return
+	}
+	x, f := d.feed.server.engine, d.feed
+	view, _ := attrs.View()
+	for prefix, id, ok := n.Next(); ok; prefix, id, ok = n.Next() {
+		column, known := f.columns[id]
+		if !known {
+			var free bool
+			if column, free = x.table.column(); !free {
+				x.counts.TableFull++
+				continue
+			}
+			f.columns[id] = column
+		}
+		x.set(prefix, column, attrs, view.NextHop)
+	}
+}
+
+// ended handles an End-of-RIB of the feed. Behind the last one the paths of former sessions go, and
+// members may receive End-of-RIB. The caller holds engine.mu.
+func (f *feed) ended(family wire.Family) {
+	if !f.waiting[family] {
+		return
+	}
+	delete(f.waiting, family)
+	if len(f.waiting) > 0 {
+		return
+	}
+	x := f.server.engine
+	if !x.open {
+		f.server.log.Info("feed: complete", "paths", x.table.rib.Stats().Paths)
+	}
+	x.clear(f.former)
+	f.former = nil
+	x.serve(true)
+	f.server.saveSoon()
+}
