@@ -57,7 +57,7 @@ const maxChunks = 32 << 20
 // Counts are events by reason.
 type Counts struct {
 	UnknownMember    int `json:"unknown_member"`     // connections from addresses of no member
-	UnknownNextHop   int `json:"unknown_next_hop"`   // paths whose next hop is no port's address
+	UnknownNextHop   int `json:"unknown_next_hop"`   // paths with the next hop of no port
 	WrongNextHop     int `json:"wrong_next_hop"`     // paths with a next hop of the other address family
 	MalformedUpdates int `json:"malformed_updates"`  // UPDATEs treated as withdrawals (RFC 7606)
 	DiscardedAttrs   int `json:"discarded_attrs"`    // attributes ignored (RFC 7606)

@@ -34,7 +34,7 @@ type feed struct {
 	waiting map[wire.Family]bool // families without End-of-RIB
 }
 
-// attempt is a connection whose OPEN was received.
+// attempt is a connection with a received OPEN.
 type attempt struct {
 	conn   net.Conn
 	dialed bool

@@ -344,7 +344,7 @@ func (s *Server) serveMember(ctx context.Context, established *session.Session, 
 	return err
 }
 
-// endMember ends a session whose writer has failed. A member that is behind keeps its paths if it
+// endMember ends a session with a failed writer. A member that is behind keeps its paths if it
 // has graceful restart: it connects again and receives the table.
 func (s *Server) endMember(m *member, err error) {
 	switch {

@@ -4,8 +4,8 @@
 //
 //	connection --Open--> OpenSent -> OpenConfirm -> Established --Next, Write--> closed
 //
-// [Open] exchanges the OPENs on a TCP connection (RFC 4271, section 8; who dials and how often is
-// the caller's part), [Session.Next] reads messages, [Session.Write] writes them. A fault of the
+// [Open] exchanges the OPENs on a TCP connection (RFC 4271, section 8; dialing is the
+// caller's part), [Session.Next] reads messages, [Session.Write] writes them. A fault of the
 // peer is answered with its NOTIFICATION and ends the session.
 //
 // Pitfalls: [Session.Keepalive] is called by the caller each [Session.KeepaliveTime]. One goroutine
@@ -49,7 +49,7 @@ const (
 // ErrHoldTimer is the end of a session without message of the peer during the hold time.
 var ErrHoldTimer = errors.New("hold timer expired")
 
-// ErrSendHold is the end of a session whose peer reads nothing (RFC 9687).
+// ErrSendHold is the end of a session with a peer that reads nothing (RFC 9687).
 var ErrSendHold = errors.New("send hold timer expired: the peer reads nothing")
 
 // Session is an established session.

@@ -54,7 +54,7 @@ func flagValues(a *cli.App) map[string]completer {
 		all[name] = files
 	}
 	all["tester capture"] = files
-	all["rib"], all["ix plan without"] = files, completeSponsor
+	all["rib"], all["ix plan without"], all["ix stop message"] = files, completeSponsor, Free
 	for _, name := range []string{"name", "node", "cluster-listen", "server", "peer"} {
 		all["fleet "+name], all["fleet serve "+name], all["fleet enroll "+name] = Free, Free, Free
 	}
