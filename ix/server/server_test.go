@@ -66,7 +66,9 @@ func TestMembersReceiveAtMostNPaths(t *testing.T) {
 	testutil.Eventually(t, patience, "the former paths", func() bool { return maps.Equal(freifunk.hops("192.0.2.0/24"), before) })
 	b.withdraw(t, "198.51.100.0/24", 1)
 	b.withdraw(t, "198.51.100.0/24", 2)
-	testutil.Eventually(t, patience, "a withdrawal", func() bool { return len(freifunk.hops("198.51.100.0/24")) == 0 && len(club.hops("198.51.100.0/24")) == 0 })
+	testutil.Eventually(t, patience, "a withdrawal", func() bool {
+		return len(freifunk.hops("198.51.100.0/24")) == 0 && len(club.hops("198.51.100.0/24")) == 0
+	})
 }
 
 // The preferred path arrives first and has the lowest identifier.
