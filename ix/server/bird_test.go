@@ -5,6 +5,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"net/netip"
@@ -20,6 +21,8 @@ import (
 	"weir/kernel/netns"
 	"weir/kernel/testutil"
 )
+
+var kills = flag.Int("kills", 3, "how often TestBesideBIRD kills the path server")
 
 const retry = 200 * time.Millisecond
 
@@ -247,7 +250,7 @@ func (d *daemon) routes(protocol string) (n int) {
 }
 
 // BIRD receives the sponsors' paths, Weir chooses three of four, and a BIRD member has them. Each
-// of several kill -9 of Weir leaves the member with all paths and the same identifiers.
+// kill -9 of Weir leaves the member with all paths and the same identifiers.
 func TestBesideBIRD(t *testing.T) {
 	x := newExchange(t, exchangeFile)
 	hub := x.bird(x.hub, hubConfig)
@@ -266,7 +269,7 @@ func TestBesideBIRD(t *testing.T) {
 		info, err := os.Stat(filepath.Join(x.folder, snapshotName))
 		return err == nil && info.Size() > 0
 	})
-	for range 5 {
+	for range *kills {
 		kill()
 		kill = x.serve()
 		established := false

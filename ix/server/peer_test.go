@@ -24,7 +24,7 @@ const patience = time.Minute
 
 // lab is an exchange on loopback addresses of its own, so that tests run beside each other.
 type lab struct {
-	t      *testing.T
+	t      testing.TB
 	net    byte // 127.net.x.y
 	port   int
 	config *config.Exchange
@@ -32,7 +32,7 @@ type lab struct {
 
 // newLab returns an exchange with four sponsors and the member lines given; NET stands for its
 // addresses' first two bytes.
-func newLab(t *testing.T, feed string, members string) *lab {
+func newLab(t testing.TB, feed string, members string) *lab {
 	t.Helper()
 	l := &lab{t: t, net: byte(testutil.Rand(t).IntN(200) + 20), port: 17900 + testutil.Rand(t).IntN(20000)}
 	text := fmt.Sprintf(`version: 1

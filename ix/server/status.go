@@ -25,7 +25,8 @@ type Status struct {
 
 // FeedStatus is the session with BIRD.
 type FeedStatus struct {
-	Address     netip.Addr `json:"address"`
+	Address     netip.Addr `json:"address"` // "" with a file
+	File        string     `json:"file"`    // feed.rib
 	Established bool       `json:"established"`
 	Since       float64    `json:"since"` // seconds
 	AddPathIPv4 bool       `json:"add_path_ipv4"`
@@ -72,7 +73,7 @@ func (s *Server) Status() Status {
 	e := x.exchange
 	doc := Status{Format: "weir-ix-status/1", Exchange: e.Name, Uptime: time.Since(s.started).Seconds()}
 	s.feed.mu.Lock()
-	doc.Feed = FeedStatus{Address: e.Feed.Bird, Established: s.feed.current != nil, Messages: s.feed.messages, Reason: describe(s.feed.last)}
+	doc.Feed = FeedStatus{Address: e.Feed.Bird, File: e.Feed.RIB, Established: s.feed.current != nil, Messages: s.feed.messages, Reason: describe(s.feed.last)}
 	if s.feed.current != nil {
 		doc.Feed.Since = time.Since(s.feed.since).Seconds()
 	}

@@ -169,9 +169,12 @@ use SIGTERM instead: members keep their paths.`,
 
 // showStatus prints the tables of a status.
 func showStatus(a *cli.App, s *server.Status) error {
-	feed := "no session"
-	if s.Feed.Established {
-		feed = "established for " + seconds(s.Feed.Since)
+	feed := s.Feed.Address.String() + ": no session"
+	switch {
+	case !s.Feed.Address.IsValid():
+		feed = s.Feed.File
+	case s.Feed.Established:
+		feed = s.Feed.Address.String() + ": established for " + seconds(s.Feed.Since)
 	}
 	if s.Feed.Reason != "" {
 		feed += " (" + s.Feed.Reason + ")"
@@ -183,7 +186,7 @@ func showStatus(a *cli.App, s *server.Status) error {
 	case s.Sending:
 		sending = "sent from the snapshot, the feed is not complete"
 	}
-	if _, err := fmt.Fprintf(a.Stdout, "feed %s: %s\ntable: %d paths to %d prefixes, %d attribute sets, %s; %s\n\n", s.Feed.Address, feed,
+	if _, err := fmt.Fprintf(a.Stdout, "feed %s\ntable: %d paths to %d prefixes, %d attribute sets, %s; %s\n\n", feed,
 		s.Table.Paths, s.Table.Prefixes, s.Table.AttributeSets, size(uint64(s.Table.Bytes)), sending); err != nil {
 		return err
 	}
