@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -18,6 +19,9 @@ import (
 // serveVariable names a folder with ix.yaml; the test binary then is a path server with its state
 // in it.
 const serveVariable = "WEIR_TEST_IX_SERVE"
+
+// portVariable is the port of that path server.
+const portVariable = "WEIR_TEST_IX_PORT"
 
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(serveVariable); folder != "" {
@@ -37,7 +41,8 @@ func serveFolder(folder string) error {
 	if err != nil {
 		return err
 	}
-	s, err := New(e, Options{State: folder, Retry: retry, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	port, _ := strconv.Atoi(os.Getenv(portVariable)) // 0: that of BGP
+	s, err := New(e, Options{State: folder, Port: port, Retry: retry, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
