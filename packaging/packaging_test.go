@@ -81,7 +81,7 @@ func TestPromtoolTakesTheAlerts(t *testing.T) {
 func TestTheServicesAreExposedLittle(t *testing.T) {
 	_, err := exec.LookPath("systemd-analyze")
 	testutil.Need(t, "systemd-analyze", err)
-	for _, name := range []string{"weir.service", "weir-lend.service"} {
+	for _, name := range []string{"weir.service", "weir-lend.service", "weir-ix.service"} {
 		t.Run(name, func(t *testing.T) {
 			unit := filepath.Join(t.TempDir(), name)
 			// systemd-analyze looks for the program.

@@ -151,7 +151,7 @@ var pure = []string{
 	"weir/netconf/xmltree", "weir/netconf/framing", "weir/netconf/schema", "weir/netconf/tree", "weir/netconf/access", "weir/netconf/rpcerr",
 	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/core/policy", "weir/modules/ioam/codec", "weir/modules/ioam/collect", "weir/modules/ioam/evidence", "weir/modules/ioam/proof",
 	"weir/modules/offload/state", "weir/modules/offload/plan", "weir/modules/offload/simulate",
-	"weir/ix/choose", "weir/ix/config", "weir/ix/plan", "weir/ix/rib", "weir/ix/wire",
+	"weir/ix/birdconf", "weir/ix/choose", "weir/ix/config", "weir/ix/plan", "weir/ix/rib", "weir/ix/wire",
 }
 
 // impure are imports that a pure package must not reach.

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/ix/birdconf"
+	"weir/ix/config"
 	"weir/ix/session"
 	"weir/ix/wire"
 	"weir/kernel/netns"
@@ -76,7 +78,7 @@ members:
   probe:    {as: 64998, addresses: [10.99.2.3], paths: 3}
 `
 
-// hubConfig is BIRD's part beside Weir.
+// hubConfig is BIRD's part beside that of weir ix bird.
 const hubConfig = `router id 10.99.0.1;
 protocol device {}
 template bgp sponsor {
@@ -88,13 +90,6 @@ protocol bgp orange from sponsor { neighbor 10.99.1.1 as 8492; }
 protocol bgp green from sponsor { neighbor 10.99.1.2 as 293; }
 protocol bgp violet from sponsor { neighbor 10.99.1.3 as 174; }
 protocol bgp blue from sponsor { neighbor 10.99.1.4 as 6939; }
-protocol bgp weir {
-	local 10.99.0.1 as 65500; neighbor 10.99.0.2 as 65500; strict bind yes;
-	connect delay time 1; connect retry time 1; error wait time 1, 2;
-	graceful restart on;
-	ipv4 { import none; export all; add paths tx; next hop keep; };
-	ipv6 { import none; export all; add paths tx; next hop keep; };
-}
 `
 
 const memberConfig = `router id 10.99.2.1;
@@ -253,7 +248,15 @@ func (d *daemon) routes(protocol string) (n int) {
 // kill -9 of Weir leaves the member with all paths and the same identifiers.
 func TestBesideBIRD(t *testing.T) {
 	x := newExchange(t, exchangeFile)
-	hub := x.bird(x.hub, hubConfig)
+	e, err := config.Parse("ix.yaml", []byte(exchangeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var feed strings.Builder
+	if err := birdconf.Write(&feed, e); err != nil {
+		t.Fatal(err)
+	}
+	hub := x.bird(x.hub, hubConfig+feed.String())
 	kill := x.serve()
 	sponsors := x.full()
 	member := x.bird(x.member, memberConfig)

@@ -27,10 +27,11 @@ tables in MRT format; they change nothing and need no running server.`,
 		Example: `  weir ix check exchange.yaml                             all mistakes of the file
   weir ix plan exchange.yaml --rib rib.mrt.bz2            paths of members, load of ports
   weir ix explain exchange.yaml 192.0.2.1 --rib rib.mrt   the order of the paths, and why
+  weir ix bird exchange.yaml                              BIRD's part
   weir ix serve exchange.yaml                             the path server
   weir ix status                                          its sessions`,
 	}
-	command.AddCommand(newCheckCommand(a), newPlanCommand(a), newExplainCommand(a), newServeCommand(a), newStatusCommand(a), newDrainCommand(a), newStopCommand(a))
+	command.AddCommand(newCheckCommand(a), newPlanCommand(a), newExplainCommand(a), newServeCommand(a), newBirdCommand(a), newStatusCommand(a), newDrainCommand(a), newStopCommand(a))
 	return command
 }
 
