@@ -272,10 +272,10 @@ func (x *engine) drain(name string, drained bool) error {
 	defer x.mu.Unlock()
 	x.flush()
 	x.all, x.ports = all, ports
-	old := map[*group]*choose.Chooser{}
+	old := map[*group]*choose.Selection{}
 	for _, g := range x.groups {
-		old[g] = g.chooser
-		g.chooser, g.ports = ports.Chooser(x.rules, g.member), ports
+		old[g] = g.selection
+		g.selection, g.ports = ports.Selection(x.rules, g.member), ports
 		g.chunks, g.size = map[uint32][]byte{}, 0
 	}
 	if !x.open {
@@ -287,10 +287,10 @@ func (x *engine) drain(name string, drained bool) error {
 		x.after = paths
 		if ok {
 			for g, before := range old {
-				now := g.chooser
-				g.chooser = before
+				now := g.selection
+				g.selection = before
 				x.before = g.set(prefix, paths, x.before[:0])
-				g.chooser = now
+				g.selection = now
 				x.now = g.set(prefix, paths, x.now[:0])
 				x.add(changes, g, prefix)
 			}
@@ -342,7 +342,7 @@ func (x *engine) join(m *member, t terms) {
 	x.flush() // a batch's differences precede the member
 	g := x.groups[key]
 	if g == nil {
-		g = &group{key: key, member: chosen, chooser: x.ports.Chooser(x.rules, chosen), ports: x.ports, out: t.out, limits: t.limits, chunks: map[uint32][]byte{}}
+		g = &group{key: key, member: chosen, selection: x.ports.Selection(x.rules, chosen), ports: x.ports, out: t.out, limits: t.limits, chunks: map[uint32][]byte{}}
 		g.stream.members = map[*member]struct{}{}
 		x.groups[key] = g
 	}

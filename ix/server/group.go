@@ -19,7 +19,7 @@ import (
 type group struct {
 	key     string
 	member  choose.Member
-	chooser *choose.Chooser
+	selection *choose.Selection
 	ports   *choose.Ports
 	out     wire.Outbound
 	limits  [2]int // paths per prefix, IPv4 and IPv6; 0: family not negotiated
@@ -91,7 +91,7 @@ func (g *group) set(prefix netip.Prefix, paths []path, dst []sent) []sent {
 		}
 		g.picked, g.fits = append(g.picked, paths[i].Path), append(g.fits, i)
 	}
-	g.order = g.chooser.Choose(prefix, g.picked, limit, g.order[:0])
+	g.order = g.selection.Choose(prefix, g.picked, limit, g.order[:0])
 	start := len(dst)
 	for _, i := range g.order {
 		p := &paths[g.fits[i]]
