@@ -17,12 +17,12 @@ import (
 
 // group is the members that receive the same messages: equal settings and equal capabilities.
 type group struct {
-	key     string
-	member  choose.Member
+	key       string
+	member    choose.Member
 	selection *choose.Selection
-	ports   *choose.Ports
-	out     wire.Outbound
-	limits  [2]int // paths per prefix, IPv4 and IPv6; 0: family not negotiated
+	ports     *choose.Ports
+	out       wire.Outbound
+	limits    [2]int // paths per prefix, IPv4 and IPv6; 0: family not negotiated
 
 	stream stream
 	chunks map[uint32][]byte // encoded rows, while a member receives the table
