@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,8 +112,7 @@ func TestTooLargePathsAreSkipped(t *testing.T) {
 // A silent feed: the paths stay for the stale time, then members receive withdrawals.
 func TestStalePathsAreWithdrawn(t *testing.T) {
 	l := newLab(t, session4, oneMember)
-	l.config.Choose.Stale = 100 * time.Millisecond
-	_, _ = l.start(Options{})
+	s, _ := l.start(Options{})
 	b := feedOver(t, l.dial("0.1"))
 	load(t, b)
 	b.end(t)
@@ -123,8 +121,13 @@ func TestStalePathsAreWithdrawn(t *testing.T) {
 	if len(r.all()) != 3 {
 		t.Errorf("%d prefixes while the feed is there", len(r.all()))
 	}
+	s.feed.expire() // the session is there
 	b.session.Close()
-	testutil.Eventually(t, patience, "withdrawals", func() bool { return len(r.all()) == 0 })
+	testutil.Eventually(t, patience, "the end of the feed", func() bool { return !s.Status().Feed.Established })
+	if len(r.all()) != 3 {
+		t.Errorf("%d prefixes within the stale time", len(r.all()))
+	}
+	testutil.Eventually(t, patience, "withdrawals", func() bool { s.feed.expire(); return len(r.all()) == 0 })
 	b = feedOver(t, l.dial("0.1"))
 	load(t, b)
 	b.end(t)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"weir/ix/config"
 )
@@ -42,7 +43,7 @@ func serveFolder(folder string) error {
 		return err
 	}
 	port, _ := strconv.Atoi(os.Getenv(portVariable)) // 0: that of BGP
-	s, err := New(e, Options{State: folder, Port: port, Retry: retry, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	s, err := New(e, Options{State: folder, Port: port, Retry: retry, Save: 500 * time.Millisecond, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,8 @@ func openOf(as uint32, id string) wire.Open {
 	return wire.Open{AS: as, HoldTime: 90, ID: netip.MustParseAddr(id), Families: []wire.Family{wire.IPv4Unicast}, AS4: true, RouteRefresh: true}
 }
 
+const patience = time.Minute
+
 // pair returns both ends of a TCP connection, which has buffers, unlike a pipe.
 func pair(t testing.TB) (a, b net.Conn) {
 	t.Helper()
@@ -132,17 +134,21 @@ func TestFaultyPeers(t *testing.T) {
 		if name == "own identifier" {
 			as = own.AS
 		}
+		wait := patience
+		if c.code == wire.CodeHoldTimer {
+			wait = 50 * time.Millisecond
+		}
+		if _, err := b.Write(c.send); err != nil {
+			t.Fatal(err)
+		}
 		done := make(chan error, 1)
 		go func() {
-			s, err := Open(a, Config{Open: own, PeerAS: as, OpenWait: 50 * time.Millisecond})
+			s, err := Open(a, Config{Open: own, PeerAS: as, OpenWait: wait})
 			if err == nil {
 				_, _, err = s.Next()
 			}
 			done <- err
 		}()
-		if _, err := b.Write(c.send); err != nil {
-			t.Fatal(err)
-		}
 		if err := <-done; err == nil {
 			t.Errorf("%s: no error", name)
 		}
