@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ members:
 const hubConfig = `router id 10.99.0.1;
 protocol device {}
 template bgp sponsor {
-	local 10.99.0.1 as 65500; passive yes; strict bind yes;
+	local 10.99.0.1 as 65500; passive yes; strict bind yes; graceful restart on;
 	ipv4 { import all; export none; };
 	ipv6 { import all; export none; };
 }
@@ -110,27 +111,29 @@ protocol static { ipv4; route 203.0.113.0/24 unreachable; }
 type daemon struct {
 	t      *testing.T
 	socket string
+	kill   func()
 }
 
-func (x *exchange) bird(ns *netns.Namespace, config string) *daemon {
+func (x *exchange) bird(ns *netns.Namespace, config string, flags ...string) *daemon {
 	x.t.Helper()
 	folder := x.t.TempDir()
-	d := &daemon{x.t, filepath.Join(folder, "ctl")}
+	d := &daemon{t: x.t, socket: filepath.Join(folder, "ctl")}
 	testutil.Write(x.t, filepath.Join(folder, "bird.conf"), config)
-	ctx, cancel := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, testutil.Command(x.t, "ip"), "netns", "exec", ns.Name, "bird", "-f", "-c", filepath.Join(folder, "bird.conf"), "-s", d.socket)
+	words := append([]string{"netns", "exec", ns.Name, "bird", "-f", "-c", filepath.Join(folder, "bird.conf"), "-s", d.socket}, flags...)
+	command := exec.Command(testutil.Command(x.t, "ip"), words...)
 	var said bytes.Buffer
 	command.Stdout, command.Stderr = &said, &said
 	if err := command.Start(); err != nil {
 		x.t.Fatal(err)
 	}
-	x.t.Cleanup(func() {
-		cancel()
+	d.kill = sync.OnceFunc(func() {
+		_ = command.Process.Kill()
 		_ = command.Wait()
 		if x.t.Failed() {
 			x.t.Log(said.String())
 		}
 	})
+	x.t.Cleanup(d.kill)
 	testutil.Eventually(x.t, patience, "BIRD", func() bool { return strings.Contains(d.show("status"), "up and running") })
 	return d
 }
@@ -191,14 +194,23 @@ func (x *exchange) dialIn(ns *netns.Namespace, from, to string) net.Conn {
 // sponsor is a sponsor's router with a session to BIRD.
 func (x *exchange) sponsor(n int) *bird {
 	x.t.Helper()
-	open := wire.Open{AS: ases[n], HoldTime: 90, ID: netip.AddrFrom4([4]byte{10, 99, 1, byte(n + 1)}), Families: families[:], AS4: true}
+	b, _ := x.play(n)
+	return b
+}
+
+// play is sponsor; the channel is closed when the session has ended.
+func (x *exchange) play(n int) (*bird, <-chan struct{}) {
+	x.t.Helper()
+	open := wire.Open{GracefulRestart: &wire.GracefulRestart{Time: 120}, AS: ases[n], HoldTime: 90, ID: netip.AddrFrom4([4]byte{10, 99, 1, byte(n + 1)}), Families: families[:], AS4: true}
 	var s *session.Session
 	testutil.Eventually(x.t, patience, "a sponsor's session", func() bool {
 		var err error
 		s, err = session.Open(x.dialIn(x.sponsors, fmt.Sprintf("10.99.1.%d", n+1), "10.99.0.1"), session.Config{Open: open, PeerAS: 65500, OpenWait: 10 * time.Second})
 		return err == nil
 	})
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		for {
 			if _, _, err := s.Next(); err != nil {
 				return
@@ -214,7 +226,7 @@ func (x *exchange) sponsor(n int) *bird {
 			}
 		}
 	}()
-	return &bird{s, wire.Outbound{Coding: wire.Coding{AS4: true}, Max: wire.MaxMessage}}
+	return &bird{s, wire.Outbound{Coding: wire.Coding{AS4: true}, Max: wire.MaxMessage}}, ended
 }
 
 const labPrefixes = 40
@@ -223,14 +235,19 @@ const labPrefixes = 40
 func (x *exchange) full() (all []*bird) {
 	for n := range ases {
 		b := x.sponsor(n)
-		for i := range labPrefixes {
-			b.announce(x.t, fmt.Sprintf("192.0.%d.0/24", i+10), 0, n, uint32(3000+(i+n)%7), 64500)
-			b.announce(x.t, fmt.Sprintf("2001:db8:%d::/48", i+10), 0, n, uint32(3000+(i+n)%7), 64500)
-		}
-		b.end(x.t)
+		x.table(b, n)
 		all = append(all, b)
 	}
 	return all
+}
+
+// table makes a sponsor announce all prefixes.
+func (x *exchange) table(b *bird, n int) {
+	for i := range labPrefixes {
+		b.announce(x.t, fmt.Sprintf("192.0.%d.0/24", i+10), 0, n, uint32(3000+(i+n)%7), 64500)
+		b.announce(x.t, fmt.Sprintf("2001:db8:%d::/48", i+10), 0, n, uint32(3000+(i+n)%7), 64500)
+	}
+	b.end(x.t)
 }
 
 // routes returns the number of routes of a protocol in BIRD.
@@ -244,10 +261,8 @@ func (d *daemon) routes(protocol string) (n int) {
 	return n
 }
 
-// BIRD receives the sponsors' paths, Weir chooses three of four, and a BIRD member has them. Each
-// kill -9 of Weir leaves the member with all paths and the same identifiers.
-func TestBesideBIRD(t *testing.T) {
-	x := newExchange(t, exchangeFile)
+// hubPart is BIRD's configuration with the part of weir ix bird.
+func hubPart(t *testing.T) string {
 	e, err := config.Parse("ix.yaml", []byte(exchangeFile))
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +271,63 @@ func TestBesideBIRD(t *testing.T) {
 	if err := birdconf.Write(&feed, e); err != nil {
 		t.Fatal(err)
 	}
-	hub := x.bird(x.hub, hubConfig+feed.String())
+	return hubConfig + feed.String()
+}
+
+// A kill -9 of BIRD leaves the member with all paths, since a BIRD with -R sends End-of-RIB after
+// that of the sponsors.
+func TestBIRDIsKilled(t *testing.T) {
+	t.Parallel()
+	x := newExchange(t, exchangeFile)
+	hub := x.bird(x.hub, hubPart(t))
+	_ = x.serve()
+	var ends []<-chan struct{}
+	for n := range ases {
+		b, ended := x.play(n)
+		x.table(b, n)
+		ends = append(ends, ended)
+	}
+	member := x.bird(x.member, memberConfig)
+	const all = 2 * 3 * labPrefixes
+	complete := func() bool { return member.routes("weir") == all }
+	testutil.Eventually(t, patience, "three paths to each prefix", complete)
+	for range max(1, *kills/2) {
+		hub.kill()
+		hub = x.bird(x.hub, hubPart(t), "-R")
+		testutil.Eventually(t, patience, "Weir's new session with BIRD", func() bool { return x.status().Feed.Established && x.status().Feed.Former })
+		for n := range ends {
+			<-ends[n]
+			var b *bird
+			b, ends[n] = x.play(n)
+			x.table(b, n)
+			if !complete() {
+				t.Errorf("the member has %d routes instead of %d while BIRD restarts", member.routes("weir"), all)
+			}
+		}
+		testutil.Eventually(t, patience, "End-of-RIB of BIRD", func() bool {
+			if !complete() {
+				t.Errorf("the member has %d routes instead of %d while BIRD restarts", member.routes("weir"), all)
+				return true
+			}
+			return !x.status().Feed.Former
+		})
+		if st := x.status(); !complete() || st.Table.Paths != 2*len(ases)*labPrefixes {
+			t.Errorf("after a restart of BIRD: %d routes, %+v", member.routes("weir"), st.Table)
+		}
+	}
+	for _, m := range x.status().Members {
+		if m.Name == "freifunk" && m.Reason != "" {
+			t.Errorf("the member's session has ended: %s", m.Reason)
+		}
+	}
+}
+
+// BIRD receives the sponsors' paths, Weir chooses three of four, and a BIRD member has them. Each
+// kill -9 of Weir leaves the member with all paths and the same identifiers.
+func TestBesideBIRD(t *testing.T) {
+	t.Parallel()
+	x := newExchange(t, exchangeFile)
+	hub := x.bird(x.hub, hubPart(t))
 	kill := x.serve()
 	sponsors := x.full()
 	member := x.bird(x.member, memberConfig)

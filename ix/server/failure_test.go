@@ -3,7 +3,10 @@
 package server
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"slices"
@@ -107,6 +110,42 @@ func TestTooLargePathsAreSkipped(t *testing.T) {
 	if got := r.hops("192.0.2.0/24"); len(got) != 2 {
 		t.Errorf("paths of a member with extended messages: %v", got)
 	}
+}
+
+// The feed and a member receive KEEPALIVEs while no route changes.
+func TestKeepalives(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, session4, oneMember)
+	_, _ = l.start(Options{})
+	done := make(chan error)
+	for from, open := range map[string]wire.Open{"0.1": birdOpen(), "2.1": routerOpen(64999, "10.0.0.1")} {
+		open.HoldTime = 6
+		conn := l.dial(from)
+		if _, err := conn.Write(wire.AppendKeepalive(wire.AppendOpen(nil, &open))); err != nil {
+			t.Fatal(err)
+		}
+		go func() { done <- twoKeepalives(conn) }()
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func twoKeepalives(conn io.Reader) error {
+	var kinds []byte
+	for bytes.Count(kinds, []byte{wire.TypeKeepalive}) < 2 {
+		var head [wire.HeaderSize]byte
+		if _, err := io.ReadFull(conn, head[:]); err != nil {
+			return fmt.Errorf("%w after messages of types %v", err, kinds)
+		}
+		if _, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint16(head[16:]))-wire.HeaderSize); err != nil {
+			return err
+		}
+		kinds = append(kinds, head[18])
+	}
+	return nil
 }
 
 // A silent feed: the paths stay for the stale time, then members receive withdrawals.

@@ -98,7 +98,13 @@ func (f *feed) talk(ctx context.Context, conn net.Conn, dialed bool) {
 	f.mu.Unlock()
 	f.server.log.Info("feed: established", "dialed", dialed)
 	f.begin(s)
-	err = f.receive(s)
+	// Weir announces nothing. A restarted BIRD waits for End-of-RIB of each neighbor (RFC 4724).
+	if err = s.Write(wire.AppendEndOfRIB(wire.AppendEndOfRIB(nil, families[0]), families[1])); err == nil {
+		alive := make(chan struct{})
+		go keepAlive(s, alive)
+		err = f.receive(s)
+		close(alive)
+	}
 	f.mu.Lock()
 	mine := f.current == s
 	if mine {
@@ -110,6 +116,25 @@ func (f *feed) talk(ctx context.Context, conn net.Conn, dialed bool) {
 		f.server.stale.Reset(f.server.engine.exchange.Choose.Stale)
 	}
 	s.Close()
+}
+
+// keepAlive sends KEEPALIVEs until end is closed.
+func keepAlive(s *session.Session, end <-chan struct{}) {
+	if s.Hold() == 0 {
+		return
+	}
+	tick := time.NewTicker(s.KeepaliveTime() / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+			if s.Keepalive() != nil {
+				return // the reader ends the session
+			}
+		}
+	}
 }
 
 // open is the OPEN to BIRD: path identifiers are received, and graceful restart is offered as
