@@ -30,7 +30,7 @@ build: ## Build bin/weir (needs Go alone)
 	$(GO) build -trimpath -o bin/weir ./cmd/weir
 
 .PHONY: demo
-demo: build ## Build, then measure the effect of 1 % packet loss on TCP on this kernel (root; about 90 s)
+demo: build ## Build, then measure the effect of 1 % packet loss on TCP on this kernel (root; about a minute)
 	$(SUDO) bin/weir doctor
 	$(SUDO) bin/weir lab run loss-quick
 

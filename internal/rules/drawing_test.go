@@ -4,7 +4,6 @@ package rules
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,7 +29,10 @@ var arrows = []struct {
 	{"ix", []string{"internal"}},
 }
 
-const maxArrows = 37
+const (
+	maxArrows = 37
+	maxPage   = 80 // lines of a README
+)
 
 // include matches a header of the tree, which a C file names with a relative path.
 var include = regexp.MustCompile(`(?m)^#include "(\.\.?/[^"]+)"`)
@@ -109,8 +111,8 @@ func TestArchitectureDrawsEveryFolder(t *testing.T) {
 		t.Errorf("ARCHITECTURE.md draws %v, the tree has %v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(want)))
 	}
 	for top := range want {
-		if _, err := os.Stat(filepath.Join(root, top, "README.md")); err != nil {
-			t.Errorf("%s: %v", top, err)
+		if n := len(lines(t, filepath.Join(top, "README.md"))); n > maxPage {
+			t.Errorf("%s/README.md has %d lines, more than a page of %d: move details to the README of a folder below", top, n, maxPage)
 		}
 	}
 }

@@ -2,6 +2,10 @@
 
 // Package texttable prints tables of text for a terminal: columns as wide as their widest cell,
 // numbers to the right. On a terminal cells of words are broken so that the table fits.
+//
+// lipgloss/table, a dependency of weir top, does not replace it: it pads each line with spaces to
+// the full width, draws one rule below all columns, aligns columns only by a function that must
+// measure them again, and formats 1,000 rows in 96 ms instead of 2 ms.
 package texttable
 
 import (
