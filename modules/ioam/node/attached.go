@@ -94,7 +94,7 @@ func (a *Attached) Counts() (c Counts, err error) {
 			return c, err
 		}
 		c.Packets, c.Encapsulated = c.Packets+s.Packets, c.Encapsulated+s.Encapsulated
-		c.LeftAlone += s.TooLong + s.NoRoom + s.Failed + s.Limited
+		c.LeftAlone += s.TooLong + s.NoRoom + s.Jumbo + s.Unflagged + s.Failed + s.Limited
 	}
 	return c, nil
 }

@@ -2,12 +2,15 @@
 /*
  * Inserts options into packets of scopes.
  *
- *   | IPv6 | payload |                    | IPv6 | Hop-by-Hop | payload |
- *   | IPv6 | Hop-by-Hop | payload |  ->   | IPv6 | Hop-by-Hop (PadN of 2) rest of it | payload |
+ *   | IPv6 | payload |                     | IPv6 | Hop-by-Hop | Destination | payload |
+ *   | IPv6 | Hop-by-Hop | payload |   ->   | IPv6 | Hop-by-Hop (PadN of 2) rest of it | payload |
+ *   | IPv6 | Destination | payload |       | IPv6 | Destination (PadN of 2) rest of it | payload |
  *
- * An existing header keeps its place: the new header precedes it, takes its next header and adds
- * its length, and the first two bytes of the old one become padding. The options of a template end
- * at a multiple of 8 bytes, so following options keep their alignment.
+ * An existing header is extended at its start: the new header takes its next header and adds its
+ * length, and the first two bytes of the old one become padding. The options of a template end at a
+ * multiple of 8 bytes, so following options keep their alignment. The Destination header directly
+ * follows the Hop-by-Hop header, in front of a Routing or Fragment header (RFC 8200 section 4.1).
+ * The kernel inserts bytes only behind the IPv6 header, so an existing Hop-by-Hop header moves.
  */
 #ifndef WEIR_IOAM_ENCAPSULATE_H
 #define WEIR_IOAM_ENCAPSULATE_H
@@ -28,18 +31,25 @@
 #define IP6_LONGS (IP6_SIZE / 8)
 #define IP6_WORDS (IP6_SIZE / 4)
 
+/* An options header that a packet has already. */
+struct existing {
+	__u32 size;  /* bytes; 0 without one */
+	__u32 cover; /* bytes of its start to overwrite: 0, or 8 of padding */
+	__u8 clear;  /* one byte of padding remains behind them */
+	__u8 behind; /* next header field */
+};
+
 /* A packet before the insertion. */
 struct insertion {
 	__u32 l2;
-	__u32 length;   /* bytes of the IPv6 packet */
-	__u32 payload;  /* payload length field of the IPv6 header */
-	__u32 old;      /* bytes of its Hop-by-Hop header; 0 without one */
-	__u32 cover;    /* bytes of old to overwrite: 0, or 8 for a start of padding */
-	__u32 clear;    /* one byte of padding remains behind them */
-	__u32 upper;    /* packet offset of the upper layer; 0 in later fragments */
+	__u32 length;         /* bytes of the IPv6 packet */
+	__u32 payload;        /* payload length field of the IPv6 header; 0 in BIG TCP packets */
+	struct existing hop;
+	struct existing last; /* Destination header behind it, if the options need one */
+	__u32 moved;          /* bytes of hop in front of new Destination options */
+	__u32 upper;          /* packet offset of the upper layer; 0 in later fragments */
 	__u8 next;
-	__u8 behind;    /* next header field of the Hop-by-Hop header */
-	__u8 protocol;  /* upper layer */
+	__u8 protocol;        /* upper layer */
 };
 
 /* Reports whether the sampling of a scope selects this packet. */
@@ -100,25 +110,50 @@ static __always_inline int matches_conditions(struct __sk_buff *skb, const struc
 	return 1;
 }
 
-/* Reads the existing Hop-by-Hop header; reports whether another one fits in front. */
-static __always_inline int fits_existing(struct __sk_buff *skb, struct insertion *p, const struct ioam_encap *e)
+/*
+ * Reads an existing options header at a packet offset; reports whether bytes of options fit in
+ * front of its own.
+ */
+static __always_inline int fits_existing(struct __sk_buff *skb, struct existing *old, __u32 at, __u32 more)
 {
 	__u8 head[8];
 	__u32 run = 0;
 
-	if (e->destination || bpf_skb_load_bytes(skb, p->l2 + IP6_SIZE, head, sizeof(head)))
+	if (bpf_skb_load_bytes(skb, at, head, sizeof(head)))
 		return 0;
-	p->behind = head[0];
-	p->old = (head[1] + 1U) * 8;
+	old->behind = head[0];
+	old->size = (head[1] + 1U) * 8;
+	if (!more)
+		return at + old->size <= skb->len;
 	/* Padding at the start must not exceed 7 bytes with the two that become padding. */
 	if (head[2] == OPTION_PADN)
 		run = head[3] + 2U;
 	else
 		while (run < 6 && head[(2 + run) & 7] == OPTION_PAD1)
 			run++;
-	p->cover = run >= 6 ? 8 : 0;
-	p->clear = run == 7;
-	return run <= MAX_PADDING && e->hop + p->old - p->cover <= MAX_HEADER;
+	old->cover = run >= 6 ? 8 : 0;
+	old->clear = run == 7;
+	return run <= MAX_PADDING && more + old->size - old->cover <= MAX_HEADER;
+}
+
+/* Reads the existing headers that get options; reports whether these fit. */
+static __always_inline int find_place(struct __sk_buff *skb, struct insertion *p, const struct ioam_encap *e)
+{
+	__u32 at = p->l2 + IP6_SIZE;
+	__u8 next = p->next;
+
+	if (next == NEXTHDR_HOP) {
+		if (!fits_existing(skb, &p->hop, at, e->hop))
+			return 0;
+		next = p->hop.behind;
+		at += p->hop.size;
+	}
+	if (!e->destination)
+		return 1;
+	p->moved = p->hop.size - p->hop.cover;
+	if (p->moved && e->hop + p->moved + e->destination > MAX_HEADER)
+		return 0;
+	return next != NEXTHDR_DEST || fits_existing(skb, &p->last, at, e->destination);
 }
 
 /*
@@ -133,7 +168,7 @@ static __always_inline __u64 growth_flags(struct __sk_buff *skb, const struct in
 
 	if (!segment)
 		return p->length + more > mtu ? 0 : usual;
-	if (p->length + more > 0xffff + IP6_SIZE)
+	if (p->payload && p->length + more > 0xffff + IP6_SIZE)
 		return 0;
 	if (p->protocol == PROTOCOL_TCP && p->upper && !bpf_skb_load_bytes(skb, p->upper + 12, &offset, 1)) {
 		if (segment + head + (offset >> 4) * 4 + more <= mtu)
@@ -159,7 +194,7 @@ __attribute__((noinline)) int fill_item(struct __sk_buff *skb, __u32 encap, __u3
 	b = &w->in;
 	item = &e->item[i];
 	id = item->namespace;
-	at = IP6_WORDS + item->at;
+	at = IP6_WORDS + item->at + (item->kind == IOAM_EDGE ? w->moved / 4 : 0);
 	switch (item->kind) {
 	case IOAM_TRACE:
 	case IOAM_CARRIER:
@@ -196,10 +231,16 @@ __attribute__((noinline)) int fill_item(struct __sk_buff *skb, __u32 encap, __u3
 }
 
 /* Copies the packet's IPv6 header and a template's headers into in. */
-static __always_inline int copy_headers(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_template *t, __u32 octets)
+__attribute__((noinline)) int copy_headers(struct __sk_buff *skb, __u32 encap, __u32 octets)
 {
-	__u64 *ip = (__u64 *)AT_OFFSET((__u8 *)(long)skb->data, w->l2 & 15), *to = (__u64 *)w->in.words;
+	struct ioam_template *t = bpf_map_lookup_elem(&ioam_templates, &encap);
+	struct ioam_work *w = work();
+	__u64 *ip, *to;
 
+	if (!t || !w)
+		return 0;
+	ip = (__u64 *)AT_OFFSET((__u8 *)(long)skb->data, w->l2 & 15);
+	to = (__u64 *)w->in.words;
 	if ((__u8 *)ip + IP6_SIZE > (__u8 *)(long)skb->data_end)
 		return 0;
 	for (__u32 i = 0; i < IP6_LONGS; i++)
@@ -209,24 +250,74 @@ static __always_inline int copy_headers(struct __sk_buff *skb, struct ioam_work 
 	return 1;
 }
 
+/*
+ * Copies the packet's Hop-by-Hop header without its first bytes, covered ones, into in behind bytes
+ * of hop, and the Destination options of a template behind it.
+ */
+__attribute__((noinline)) int copy_existing(struct __sk_buff *skb, __u32 encap, __u32 hop, __u32 cover)
+{
+	struct ioam_template *t = bpf_map_lookup_elem(&ioam_templates, &encap);
+	struct ioam_work *w = work();
+	__u32 from = hop / 8, to;
+	__u64 *longs;
+
+	if (!t || !w || !w->moved)
+		return 0;
+	longs = (__u64 *)w->in.words;
+	if (bpf_skb_load_bytes(skb, (w->l2 & 15) + IP6_SIZE + cover, (__u8 *)w->in.words + bounded(MAX_HEADER, IP6_SIZE + hop), bounded_length(MAX_HEADER, w->moved)))
+		return 0;
+	to = IP6_LONGS + (hop + w->moved) / 8;
+	for (__u32 i = 0; i < IOAM_TEMPLATE / 2 && i * 8 < w->destination; i++)
+		longs[(to + i) & (IOAM_WORDS / 2 - 1)] = t->longs[(from + i) & (IOAM_TEMPLATE / 2 - 1)];
+	return 1;
+}
+
+/* Writes the lengths and next headers of the headers in in; returns their bytes. */
+static __always_inline __u32 join_headers(const struct insertion *p, const struct ioam_encap *e, struct ioam_buffer *b)
+{
+	__u32 hop = e->hop & OCTET_MASK, front = (hop + p->moved) & OCTET_MASK;
+	__u8 next = e->tunnel ? PROTOCOL_IP6 : p->last.size ? p->last.behind : p->hop.size ? p->hop.behind : p->next;
+
+	put_octet(b, 6, front ? NEXTHDR_HOP : NEXTHDR_DEST);
+	if (front) {
+		put_octet(b, IP6_SIZE, e->destination ? NEXTHDR_DEST : next);
+		put_octet(b, IP6_SIZE + 1, (hop + p->hop.size - p->hop.cover) / 8 - 1);
+	}
+	if (e->destination) {
+		put_octet(b, IP6_SIZE + front, next);
+		put_octet(b, IP6_SIZE + front + 1, (e->destination + p->last.size - p->last.cover) / 8 - 1);
+	}
+	if (hop && p->moved && !p->hop.cover) {
+		put_octet(b, IP6_SIZE + hop, OPTION_PADN);
+		put_octet(b, IP6_SIZE + hop + 1, 0);
+	} else if (p->moved && p->hop.clear) {
+		put_octet(b, IP6_SIZE + hop, OPTION_PAD1);
+	}
+	return (front + e->destination) & OCTET_MASK;
+}
+
+/* Turns the start of an existing header at a packet offset into padding. */
+static __always_inline int pad_existing(struct __sk_buff *skb, const struct existing *old, __u32 at)
+{
+	__u8 padding[2] = {OPTION_PADN, 0};
+
+	if (old->size && !old->cover)
+		return !bpf_skb_store_bytes(skb, at, padding, 2, 0);
+	return !(old->clear && bpf_skb_store_bytes(skb, at, &padding[1], 1, 0));
+}
+
 /* Inserts the filled headers, and replaces the IPv6 header. */
 static __always_inline int insert_headers(struct __sk_buff *skb, const struct insertion *p, const struct ioam_encap *e, struct ioam_buffer *b, __u64 flags)
 {
-	__u32 hop = e->hop & OCTET_MASK, total = (hop + e->destination) & OCTET_MASK, more = total - p->cover;
-	__u8 padding[2] = {OPTION_PADN, 0}, next = e->tunnel ? PROTOCOL_IP6 : p->old ? p->behind : p->next;
+	__u32 total = join_headers(p, e, b), more = total - p->moved - p->hop.cover - p->last.cover;
 	__u32 payload = e->tunnel ? p->length + total : p->payload + more;
 
 	if (total < 8)
 		return 0;
-	put_octet(b, 4, payload >> 8);
-	put_octet(b, 5, payload);
-	put_octet(b, 6, hop ? NEXTHDR_HOP : NEXTHDR_DEST);
-	if (hop) {
-		put_octet(b, IP6_SIZE, e->destination ? NEXTHDR_DEST : next);
-		put_octet(b, IP6_SIZE + 1, (hop + p->old - p->cover) / 8 - 1);
+	if (p->payload || e->tunnel) {
+		put_octet(b, 4, payload >> 8);
+		put_octet(b, 5, payload);
 	}
-	if (e->destination)
-		put_octet(b, IP6_SIZE + hop, next);
 	if (e->tunnel) {
 		if (bpf_skb_adjust_room(skb, IP6_SIZE + total, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6))
 			return 0;
@@ -235,9 +326,7 @@ static __always_inline int insert_headers(struct __sk_buff *skb, const struct in
 	}
 	if (bpf_skb_store_bytes(skb, p->l2, b->words, bounded_length(IOAM_OCTETS, IP6_SIZE + total), 0))
 		return 0;
-	if (p->old && !p->cover && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, padding, 2, 0))
-		return 0;
-	return !(p->clear && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, &padding[1], 1, 0));
+	return pad_existing(skb, e->destination ? &p->last : &p->hop, p->l2 + IP6_SIZE + total);
 }
 
 /* Sets the interfaces of a packet for its node data. */
@@ -283,7 +372,7 @@ static __always_inline int read_insertion(struct __sk_buff *skb, struct insertio
 static __always_inline int may_flag(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_settings *node, const struct ioam_encap *e, const struct insertion *p, struct ioam_scope_counts *counts)
 {
 	if (e->flags & IOAM_FLAG_LOOPBACK && (skb->gso_size || (skb->ingress_ifindex && !e->tunnel) || extension_is(p->next))) {
-		counts->no_room++;
+		counts->unflagged++;
 		return 0;
 	}
 	if (!within_flag_rate(w, node, p->length + e->hop + (e->tunnel ? IP6_SIZE : 0))) {
@@ -311,6 +400,16 @@ static __always_inline __u32 device_mtu(struct __sk_buff *skb, __u32 configured)
 	return bpf_check_mtu(skb, 0, &mtu, 0, 0) >= 0 && mtu ? mtu : configured;
 }
 
+/*
+ * Reports whether a packet without a payload length may get options: a BIG TCP super-packet. Its
+ * segments get their own length. Until Linux 7.0 such packets start with a Hop-by-Hop header that
+ * must stay alone in them (ipv6_has_hopopt_jumbo()).
+ */
+static __always_inline int may_extend(struct __sk_buff *skb, const struct insertion *p, const struct ioam_encap *e)
+{
+	return skb->gso_size && p->next == PROTOCOL_TCP && !e->tunnel;
+}
+
 /* Encapsulates a packet of the nth selected scope. */
 __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 {
@@ -319,7 +418,6 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	struct ioam_scope *s = bpf_map_lookup_elem(&ioam_scopes, &number);
 	struct ioam_scope_counts *counts = bpf_map_lookup_elem(&ioam_scope_counted, &number);
 	struct ioam_settings *node = settings();
-	struct ioam_template *t;
 	struct ioam_encap *e;
 	struct insertion p = {};
 	struct ioam_cached_interface *dev;
@@ -339,15 +437,17 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 		return 0;
 	number = s->carrier && socket_context(skb) ? s->carrier : s->encap; /* encapsulation */
 	e = bpf_map_lookup_elem(&ioam_encaps, &number);
-	t = bpf_map_lookup_elem(&ioam_templates, &number);
-	if (!e || !t)
+	if (!e)
 		return 0;
-	/* Fragments keep their own headers; a jumbogram has no payload length. */
-	if (!p.payload || (!e->tunnel && ((p.next == NEXTHDR_HOP && !fits_existing(skb, &p, e)) || (e->destination && p.next == NEXTHDR_DEST)))) {
+	if (!p.payload && !may_extend(skb, &p, e)) {
+		counts->jumbo++;
+		return 0;
+	}
+	if (!e->tunnel && !find_place(skb, &p, e)) {
 		counts->no_room++;
 		return 0;
 	}
-	more = e->hop + e->destination + (e->tunnel ? IP6_SIZE : 0) - p.cover;
+	more = e->hop + e->destination + (e->tunnel ? IP6_SIZE : 0) - p.hop.cover - p.last.cover;
 	mtu = device_mtu(skb, dev->mtu);
 	if (ioam_paths_known && p.length + more > MIN_MTU && load_destination(skb, w, e, p.l2))
 		mtu = path_mtu(mtu);
@@ -369,8 +469,14 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	set_path(w, skb->ingress_ifindex, dev);
 	if (e->flows)
 		describe_packet(skb, w);
-	if (!copy_headers(skb, w, t, e->hop + e->destination))
+	if (!copy_headers(skb, number, e->hop + e->destination))
 		return 0;
+	w->moved = p.moved;
+	w->destination = e->destination;
+	if (p.moved && !copy_existing(skb, number, e->hop, p.hop.cover)) {
+		counts->no_room++;
+		return 0;
+	}
 	if (e->tunnel)
 		write_outer_header(&w->in, node, e);
 	for (__u32 i = 0; i < IOAM_ITEMS && i < e->items; i++)

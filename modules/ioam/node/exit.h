@@ -139,7 +139,8 @@ static __always_inline int remove_options(struct __sk_buff *skb, struct ioam_wor
 		return 0;
 	if (after && bpf_skb_store_bytes(skb, l2 + IP6_SIZE, w->in.words, bounded_length(IOAM_OCTETS, after), BPF_F_RECOMPUTE_CSUM))
 		return 0;
-	return !set_lengths(skb, l2, w->payload + after - before, first, BPF_F_RECOMPUTE_CSUM);
+	/* BIG TCP packets have no payload length. */
+	return !set_lengths(skb, l2, w->payload ? w->payload + after - before : 0, first, BPF_F_RECOMPUTE_CSUM);
 }
 
 #endif /* WEIR_IOAM_EXIT_H */

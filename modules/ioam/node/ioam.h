@@ -218,6 +218,8 @@ struct ioam_scope_counts {
 	__u64 encapsulated; /* with options; in shadow mode, matching packets */
 	__u64 too_long;     /* unchanged: longer than the MTU with options */
 	__u64 no_room;      /* unchanged: extension headers without space */
+	__u64 jumbo;        /* unchanged: no payload length */
+	__u64 unflagged;    /* unchanged: packets that may not have the loopback flag */
 	__u64 failed;       /* unchanged: rejected by the kernel */
 	__u64 limited;      /* unchanged: above the rate limit of flags */
 	__u64 turn;         /* packet count for k of n */

@@ -288,6 +288,8 @@ type ioamIoamScopeCounts struct {
 	Encapsulated uint64
 	TooLong      uint64
 	NoRoom       uint64
+	Jumbo        uint64
+	Unflagged    uint64
 	Failed       uint64
 	Limited      uint64
 	Turn         uint64
@@ -391,6 +393,8 @@ type ioamIoamWork struct {
 	PostcardTokens  uint32
 	FlagTokens      uint32
 	Selected        [2]uint32
+	Moved           uint32
+	Destination     uint32
 	Key             ioamIoamEdgeKey
 	Fresh           ioamIoamEdgeReceived
 	Context         ioamIoamContext

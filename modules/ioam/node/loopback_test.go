@@ -180,9 +180,9 @@ func TestScopesSetFlags(t *testing.T) {
 		want    ioamIoamScopeCounts
 	}{
 		{"loopback", codec.Loopback, nil, skb{}, 1000, ioamIoamScopeCounts{Encapsulated: 1}},
-		{"loopback of another host's packet", codec.Loopback, nil, skb{From: 1}, 1000, ioamIoamScopeCounts{NoRoom: 1}},
-		{"loopback with options", codec.Loopback, []byte{17, 0, 0x1e, 4, 1, 2, 3, 4}, skb{}, 1000, ioamIoamScopeCounts{NoRoom: 1}},
-		{"loopback of a super-packet", codec.Loopback, nil, skb{GSOSize: 20, Segs: 2}, 1000, ioamIoamScopeCounts{NoRoom: 1}},
+		{"loopback of another host's packet", codec.Loopback, nil, skb{From: 1}, 1000, ioamIoamScopeCounts{Unflagged: 1}},
+		{"loopback with options", codec.Loopback, []byte{17, 0, 0x1e, 4, 1, 2, 3, 4}, skb{}, 1000, ioamIoamScopeCounts{Unflagged: 1}},
+		{"loopback of a super-packet", codec.Loopback, nil, skb{GSOSize: 20, Segs: 2}, 1000, ioamIoamScopeCounts{Unflagged: 1}},
 		{"loopback beyond the limit", codec.Loopback, nil, skb{}, 10, ioamIoamScopeCounts{Limited: 1}},
 		{"active", codec.Active, nil, skb{From: 1}, 1000, ioamIoamScopeCounts{Encapsulated: 1}},
 		{"active beyond the limit", codec.Active, nil, skb{}, 10, ioamIoamScopeCounts{Limited: 1}},
@@ -197,7 +197,7 @@ func TestScopesSetFlags(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Encapsulated != test.want.Encapsulated || c.NoRoom != test.want.NoRoom || c.Limited != test.want.Limited {
+		if c.Encapsulated != test.want.Encapsulated || c.Unflagged != test.want.Unflagged || c.Limited != test.want.Limited {
 			t.Errorf("%s: %+v, want %+v", test.name, c, test.want)
 		}
 		if test.want.Encapsulated == 0 {

@@ -107,6 +107,8 @@ struct ioam_work {
 	__u32 postcard_tokens;
 	__u32 flag_tokens;
 	__u32 selected[2];           /* deciding scopes */
+	__u32 moved;                 /* of struct insertion */
+	__u32 destination;           /* of struct ioam_encap */
 	struct ioam_edge_key key;
 	struct ioam_edge_received fresh; /* zeros, except its sequence numbers */
 	struct ioam_context context; /* of the parsed request */
