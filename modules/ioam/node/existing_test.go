@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"weir/bpf/headers"
 	"weir/kernel/testutil"
-	"weir/kernel/testutil/headers"
 	"weir/modules/ioam/codec"
 )
 
