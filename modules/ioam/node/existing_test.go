@@ -22,7 +22,8 @@ type chained struct {
 	options []string
 }
 
-// chainOf lists the extension headers that nodes read, by the judge's parser, and the octets behind.
+// chainOf lists the extension headers that nodes read, by the parser of the judge, and the octets
+// behind them.
 func chainOf(t *testing.T, frame []byte) (chain []chained, rest []byte) {
 	t.Helper()
 	checkIP6(t, frame)
