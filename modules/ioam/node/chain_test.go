@@ -108,7 +108,11 @@ func stateOf(t testing.TB, text string) module.State {
 // apply applies a policy on a node.
 func (c *chain) apply(t testing.TB, node, text string) []string {
 	t.Helper()
-	want := stateOf(t, text)
+	var want module.State
+	err := c.ns[node].Do(func() error { want = stateOf(t, text); return nil }) // its interfaces
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := c.planes[node].Ready(want); err != nil {
 		t.Fatal(err)
 	}

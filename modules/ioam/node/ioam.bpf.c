@@ -262,6 +262,17 @@ static __always_inline int match_destination(struct __sk_buff *skb, struct ioam_
 }
 
 /*
+ * Adds the scope of the device. Its index is of this network namespace, whatever that of the socket
+ * is, and forwarded packets have no socket.
+ */
+static __always_inline void match_device(struct __sk_buff *skb, struct match_scopes *found)
+{
+	__u32 index = skb->ifindex;
+
+	match_add(found, bpf_map_lookup_elem(&scope_interfaces, &index));
+}
+
+/*
  * Selects the deciding scope, preceded by a shadow scope, which only counts. Returns the number of
  * scopes. encapsulate() runs outside, because this function fills its stack.
  */
@@ -278,7 +289,8 @@ __attribute__((noinline)) int select_scopes(struct __sk_buff *skb, __u32 l2)
 		match_own(skb, node->kinds, &found);
 	if (node->kinds & MATCH_PREFIXES && match_destination(skb, w, l2 & 15, &found))
 		return 0;
-	match_path(skb, 0, node->kinds & MATCH_INTERFACES, &found);
+	if (node->kinds & MATCH_INTERFACES)
+		match_device(skb, &found);
 	if (!found.count)
 		return 0;
 	w->selected[0] = found.scope[0];

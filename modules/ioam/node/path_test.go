@@ -187,14 +187,66 @@ func TestDatagramsOfOneSuperPacketPassADomain(t *testing.T) {
 	}
 }
 
+// A scope of an interface covers the packets that a router forwards through it, not those of its
+// other interfaces.
+func TestAnInterfaceCoversForwardedPackets(t *testing.T) {
+	c := newChain(t, 1500)
+	c.domain(t, allFields)
+	c.apply(t, "athos", `
+ioam:
+  node: 1
+  interfaces:
+    left: {id: 10, roles: [egress]}
+    right: {id: 11, roles: [ingress, egress]}
+  namespaces: {123: {}, 124: {}}
+scopes:
+  forth: {interface: right, ioam: {namespace: 123, trace: [node, interfaces], nodes: 3}}
+  back: {interface: left, ioam: {namespace: 124, trace: [node], nodes: 1}}
+`)
+	reader := c.reader(t, "aramis")
+	from, to := c.datagrams(t)
+	const there, back = 4, 3
+	for range there {
+		if _, err := unix.Write(from, []byte("forth")); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := testutil.Read(to, make([]byte, 10)); err != nil || n != 5 {
+			t.Fatalf("beta got %d octets, %v", n, err)
+		}
+		r := next(t, reader)
+		if len(r.Traces) != 1 || len(r.Traces[0].Hops) != 3 || r.Traces[0].Hops[0].Node != 1 || r.Traces[0].Hops[0].Egress.Value != 11 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	for range back {
+		if err := unix.Sendto(to, []byte("back"), 0, &unix.SockaddrInet6{Addr: alpha.As16(), Port: 4000}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := testutil.Read(from, make([]byte, 10)); err != nil || n != 4 {
+			t.Fatalf("alpha got %d octets, %v", n, err)
+		}
+	}
+	for i, want := range []uint64{there, back} { // and those of neighbour discovery
+		if counts := c.scopeAt(t, "athos", i); counts.Packets < want || counts.Encapsulated != counts.Packets {
+			t.Errorf("scope %d: %+v, want %d packets", i, counts, want)
+		}
+	}
+}
+
 func (c *chain) scope(t *testing.T, node string) ioamIoamScopeCounts {
+	t.Helper()
+	return c.scopeAt(t, node, 0)
+}
+
+// scopeAt returns the counters of a scope by its number.
+func (c *chain) scopeAt(t *testing.T, node string, number int) ioamIoamScopeCounts {
 	t.Helper()
 	d, err := open(c.ns[node], c.planes[node].host.Pins)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.close() }()
-	counts, err := d.scopeCounts(0)
+	counts, err := d.scopeCounts(uint32(number))
 	if err != nil {
 		t.Fatal(err)
 	}
