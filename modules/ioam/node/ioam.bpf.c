@@ -262,8 +262,8 @@ static __always_inline int match_destination(struct __sk_buff *skb, struct ioam_
 }
 
 /*
- * Adds the scope of the device. Its index is of this network namespace, whatever that of the socket
- * is, and forwarded packets have no socket.
+ * Adds the scope of the device. The device belongs to this network namespace, so the socket need
+ * not: forwarded packets have none.
  */
 static __always_inline void match_device(struct __sk_buff *skb, struct match_scopes *found)
 {
