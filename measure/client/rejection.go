@@ -23,14 +23,14 @@ func (b *Busy) Unwrap() error { return b.error }
 
 // rejection returns the reason of a server that did not upgrade, from its problem document if it
 // has one (RFC 9457).
-func rejection(r *websocket.Refused) error {
+func rejection(r *websocket.Refused, t Test) error {
 	var problem struct{ Title, Detail string }
 	reason := r.Error()
 	if json.Unmarshal([]byte(r.Body), &problem) == nil && problem.Detail != "" {
 		reason += ": " + problem.Detail
 	}
 	if r.Status != http.StatusTooManyRequests && r.Status != http.StatusServiceUnavailable {
-		return fault.New(fault.Failed, "check that the server runs ndt7", "%s", reason)
+		return fault.New(fault.Failed, "check that the server runs "+string(t), "%s", reason)
 	}
 	busy := &Busy{}
 	try := "try again later, or use another server"

@@ -5,30 +5,48 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
-	"slices"
+	"runtime"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"weir/measure/msak"
 	"weir/measure/ndt7"
 	"weir/measure/record"
+	"weir/measure/session"
 	"weir/measure/socket"
+)
+
+// Test is a kind of test.
+type Test string
+
+const (
+	NDT7 Test = "ndt7"
+	MSAK Test = "msak"
 )
 
 // Options describe one test.
 type Options struct {
-	Server    Server
-	Address   netip.AddrPort
-	Direction record.Direction
-	Bind      string // an address or an interface; "" for any
-	Insecure  bool   // accept any certificate
-	Version   string // of this program
-	Progress  func(Progress)
+	Server     Server
+	Address    netip.AddrPort
+	Test       Test // NDT7 if empty
+	Direction  record.Direction
+	Streams    int    // connections of MSAK at the same time; 1 if 0
+	Congestion string // congestion control of MSAK's sender; "" for its default
+	Bind       string // an address or an interface; "" for any
+	Insecure   bool   // accept any certificate
+	Version    string // of this program
+	Progress   func(Progress)
 
-	// Duration shortens the tests of a test; 0 is the protocol's 10 s.
+	// Duration is the time of a test; 0 is the default of its protocol: 10 s, MSAK 5 s.
 	Duration time.Duration
 }
 
@@ -44,11 +62,12 @@ type Progress struct {
 type Result struct {
 	Server     string           `json:"server"`
 	Address    string           `json:"address"`
-	Local      string           `json:"local"`
+	Local      string           `json:"local"` // of the first stream
 	Family     string           `json:"family"`
 	TLS        bool             `json:"tls"`
+	Test       Test             `json:"test"`
 	Direction  record.Direction `json:"direction"`
-	UUID       string           `json:"uuid,omitempty"`
+	UUID       string           `json:"uuid,omitempty"` // of the first stream
 	Started    time.Time        `json:"started"`
 	Duration   float64          `json:"duration"` // until the last payload
 	Payload    uint64           `json:"payload_bytes"`
@@ -60,46 +79,110 @@ type Result struct {
 	MinRTT        *float64 `json:"min_rtt"`
 	LoadedRTT     *float64 `json:"loaded_rtt"` // median of the sender's smoothed RTT
 	Retransmitted *float64 `json:"retransmitted"`
-	ClientCPU     float64  `json:"client_cpu"` // CPUs used by this process
-	Valid         bool     `json:"valid"`
-	Reason        string   `json:"reason,omitempty"` // reason why the figures do not describe the network
-	Notes         []string `json:"notes"`
+	// MeasurementID joins the streams of MSAK. Congestion is the sender's congestion control; "" if
+	// it is not known.
+	MeasurementID string    `json:"measurement_id,omitempty"`
+	StreamRates   []float64 `json:"stream_rates,omitempty"`
+	Congestion    string    `json:"congestion_control,omitempty"`
+	ClientCPU     float64   `json:"client_cpu"` // CPUs used by this process
+	Valid         bool      `json:"valid"`
+	Reason        string    `json:"reason,omitempty"` // reason why the figures do not describe the network
+	Notes         []string  `json:"notes"`
 
-	Raw ndt7.ClientResult `json:"-"`
+	Streams []session.ClientResult `json:"-"`
 }
 
-// maxCPU is the number of CPUs above which the client itself may limit the rate: one goroutine
-// reads or writes.
+// maxCPU is the number of CPUs for each stream above which the client itself may limit the rate:
+// one goroutine reads or writes.
 const maxCPU = 0.9
 
 // Run runs one test.
 func Run(ctx context.Context, o Options) (Result, error) {
-	conn, sock, err := open(ctx, o)
-	if err != nil {
-		return Result{}, err
+	if o.Test == "" {
+		o.Test = NDT7
 	}
-	var sampler socket.Sampler
+	if o.Duration == 0 {
+		o.Duration = map[Test]time.Duration{NDT7: ndt7.Duration, MSAK: msak.DefaultDuration}[o.Test]
+	}
+	if o.Streams = max(o.Streams, 1); o.Test == NDT7 {
+		o.Streams = 1
+	}
+	options := msak.Options{MeasurementID: newID(), Streams: o.Streams, Duration: o.Duration, Congestion: o.Congestion}
 	before := cpuTime()
-	raw := ndt7.Measure(ctx, ndt7.ClientTest{
-		Conn: conn, Socket: sock, Sampler: &sampler, Direction: o.Direction, Duration: o.Duration, Progress: func(e ndt7.Event) {
-			if o.Progress != nil {
-				o.Progress(progress(e))
-			}
-		},
-	})
+	start := time.Now()
+	streams, local, err := o.runStreams(ctx, options)
 	used := cpuTime() - before
 	if ctx.Err() != nil {
 		return Result{}, ctx.Err()
 	}
-	local, remote := conn.LocalAddr().String(), o.Address
-	r := Result{
-		Server: o.Server.URL(), Address: remote.String(), Local: local, Family: familyOf(remote.Addr()).String(), TLS: o.Server.TLS, Direction: o.Direction,
-		Started: raw.Started.UTC(), Duration: raw.Elapsed.Seconds(), Payload: raw.Payload, ClientCPU: used.Seconds() / max(time.Since(raw.Started).Seconds(), 0.001),
-		Notes: []string{}, Raw: raw,
+	if err != nil {
+		return Result{}, err
 	}
-	r.figures(raw)
-	r.judge(raw, o, local)
+	r := Result{
+		Server: o.Server.URL(), Address: o.Address.String(), Local: local[0], Family: familyOf(o.Address.Addr()).String(), TLS: o.Server.TLS, Test: o.Test,
+		Direction: o.Direction, Started: streams[0].Started.UTC(), ClientCPU: used.Seconds() / max(time.Since(start).Seconds(), 0.001), Notes: []string{}, Streams: streams,
+	}
+	if o.Test == MSAK {
+		r.MeasurementID, r.Congestion = options.MeasurementID, streams[0].Congestion
+	}
+	r.combine(streams)
+	r.judge(o, local)
 	return r, nil
+}
+
+// newID returns a measurement ID.
+func newID() string {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never returns an error
+	return hex.EncodeToString(id)
+}
+
+// runStreams opens and runs the connections of a test. local are their own addresses.
+func (o Options) runStreams(ctx context.Context, m msak.Options) (results []session.ClientResult, local []string, err error) {
+	results, local = make([]session.ClientResult, o.Streams), make([]string, o.Streams)
+	sum := &progressSum{latest: make([]Progress, o.Streams), to: o.Progress}
+	var sampler socket.Sampler
+	all, ctx := errgroup.WithContext(ctx)
+	for i := range o.Streams {
+		all.Go(func() error {
+			conn, sock, err := open(ctx, o, m)
+			if err != nil {
+				return err
+			}
+			local[i] = conn.LocalAddr().String()
+			t := session.ClientTest{Conn: conn, Socket: sock, Sampler: &sampler, Direction: o.Direction, Duration: o.Duration, Progress: func(e session.Event) { sum.add(i, progress(e)) }}
+			if o.Test == MSAK {
+				results[i] = msak.Measure(ctx, t, m)
+			} else {
+				results[i] = ndt7.Measure(ctx, t)
+			}
+			return nil
+		})
+	}
+	err = all.Wait()
+	return results, local, err
+}
+
+// progressSum adds the rates of streams. It is safe for concurrent use.
+type progressSum struct {
+	mu     sync.Mutex // guards latest and calls of to
+	latest []Progress
+	to     func(Progress)
+}
+
+func (s *progressSum) add(i int, p Progress) {
+	if s.to == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latest[i] = p
+	for j, other := range s.latest {
+		if j != i {
+			p.Rate += other.Rate
+		}
+	}
+	s.to(p)
 }
 
 func familyOf(a netip.Addr) Family {
@@ -109,7 +192,7 @@ func familyOf(a netip.Addr) Family {
 	return IPv6
 }
 
-func progress(e ndt7.Event) Progress {
+func progress(e session.Event) Progress {
 	p := Progress{At: e.At}
 	if a := e.AppInfo; a != nil && a.ElapsedTime > 0 {
 		p.Rate = float64(a.NumBytes) * 8e6 / float64(a.ElapsedTime)
@@ -120,104 +203,48 @@ func progress(e ndt7.Event) Progress {
 	return p
 }
 
-// figures computes the results. The receiver counts the rate, the sender's TCP the RTT and the
-// retransmissions.
-func (r *Result) figures(raw ndt7.ClientResult) {
-	last := lastOfServer(raw.Events)
-	if last != nil && last.ConnectionInfo != nil {
-		r.UUID = last.ConnectionInfo.UUID
-	}
-	var sender *record.TCPInfo
-	var rtts []float64
-	if r.Direction == record.Download {
-		r.RateSource = "payload that the client received"
-		if raw.Elapsed > 0 {
-			r.Rate = float64(raw.Payload) * 8 / raw.Elapsed.Seconds()
-		}
-		for _, e := range raw.Events {
-			if e.Origin == "server" && e.TCPInfo != nil {
-				sender = e.TCPInfo
-				rtts = append(rtts, float64(e.TCPInfo.RTT)/1e6)
-			}
-		}
-	} else {
-		r.uploadRate(raw, last)
-		sender = raw.Last
-		for _, rtt := range raw.Samples.RTT {
-			rtts = append(rtts, float64(rtt)/1e6)
-		}
-	}
-	if sender != nil {
-		if sender.MinRTT > 0 {
-			r.MinRTT = pointer(float64(sender.MinRTT) / 1e6)
-		}
-		if sender.BytesSent > 0 {
-			r.Retransmitted = pointer(float64(sender.BytesRetrans) / float64(sender.BytesSent))
-		}
-	}
-	if len(rtts) > 0 {
-		slices.Sort(rtts)
-		r.LoadedRTT = pointer(rtts[len(rtts)/2])
-	}
-}
-
-// uploadRate takes the receiver's figure. A sender counts bytes that are still in its buffers.
-func (r *Result) uploadRate(raw ndt7.ClientResult, last *record.Measurement) {
-	if raw.Elapsed > 0 {
-		r.SenderRate = pointer(float64(raw.Payload) * 8 / raw.Elapsed.Seconds())
-	}
-	switch {
-	case last != nil && last.AppInfo != nil && last.AppInfo.ElapsedTime > 0:
-		r.Rate, r.RateSource = float64(last.AppInfo.NumBytes)*8e6/float64(last.AppInfo.ElapsedTime), "payload that the server received"
-		r.Payload, r.Duration = uint64(last.AppInfo.NumBytes), float64(last.AppInfo.ElapsedTime)/1e6
-	case last != nil && last.TCPInfo != nil && last.TCPInfo.ElapsedTime > 0:
-		r.Rate, r.RateSource = float64(last.TCPInfo.BytesReceived)*8e6/float64(last.TCPInfo.ElapsedTime), "TCP bytes that the server received, overheads included"
-		r.Duration = float64(last.TCPInfo.ElapsedTime) / 1e6
-	case r.SenderRate != nil:
-		r.Rate, r.RateSource = *r.SenderRate, "bytes that the client wrote to its socket"
-	}
-}
-
 // judge adds notes and rejects figures that do not describe the network.
-func (r *Result) judge(raw ndt7.ClientResult, o Options, local string) {
+func (r *Result) judge(o Options, local []string) {
 	r.Valid = true
 	reject := func(format string, args ...any) {
 		if r.Valid {
 			r.Valid, r.Reason = false, fmt.Sprintf(format, args...)
 		}
 	}
-	duration := o.Duration
-	if duration == 0 {
-		duration = ndt7.Duration
+	for _, raw := range r.Streams {
+		if raw.Err != nil {
+			reject("the test failed: %v", raw.Err)
+		}
 	}
 	switch {
-	case raw.Err != nil:
-		reject("the test failed: %v", raw.Err)
 	case o.Address.Addr().IsLoopback():
 		reject("the server is on this host: the figures are those of the loopback device")
-	case r.Duration < duration.Seconds()*0.9:
+	case r.Duration < o.Duration.Seconds()*0.9:
 		reject("the server ended the test after %.1f s", r.Duration)
 	case r.Payload == 0:
 		reject("no payload arrived")
-	case r.ClientCPU >= maxCPU:
+	case r.ClientCPU >= maxCPU*float64(min(len(r.Streams), runtime.NumCPU())):
 		reject("the client used %.0f %% of a CPU: the rate may be its own limit", r.ClientCPU*100)
 	}
-	last := lastOfServer(raw.Events)
+	last, raw := lastOfServer(r.Streams[0].Events), r.Streams[0]
 	switch {
 	case last == nil:
 		r.Notes = append(r.Notes, "The server sent no measurements: RTT, retransmissions and the identifier of a download are not known.")
-	case last.ConnectionInfo != nil && last.ConnectionInfo.Client != local:
-		r.Notes = append(r.Notes, fmt.Sprintf("The server sees the client as %s, not %s: address translation or a proxy is on the path. A proxy ends TCP: then RTT and retransmissions are those of one of its sides.", last.ConnectionInfo.Client, local))
+	case last.ConnectionInfo != nil && last.ConnectionInfo.Client != local[0]:
+		r.Notes = append(r.Notes, fmt.Sprintf("The server sees the client as %s, not %s: address translation or a proxy is on the path. A proxy ends TCP: then RTT and retransmissions are those of one of its sides.", last.ConnectionInfo.Client, local[0]))
 	}
-	if r.Direction == record.Upload && r.RateSource == "bytes that the client wrote to its socket" {
+	if r.Direction == record.Upload && r.RateSource == sourceSender {
 		r.Notes = append(r.Notes, "The upload rate is the sender's: it counts bytes that were still in its buffers.")
 	}
 	if raw.Close == 0 && raw.Err == nil {
 		r.Notes = append(r.Notes, "The server sent no Close frame.")
 	}
+	if o.Test == MSAK && o.Congestion != "" && r.Congestion != o.Congestion {
+		r.Notes = append(r.Notes, fmt.Sprintf("The sender's congestion control is %s, not %s: its kernel does not have or allow it.", cmp.Or(r.Congestion, "not known"), o.Congestion))
+	}
 }
 
-func lastOfServer(events []ndt7.Event) *record.Measurement {
+func lastOfServer(events []session.Event) *record.Measurement {
 	for i := len(events) - 1; i >= 0; i-- {
 		if events[i].Origin == "server" {
 			return &events[i].Measurement
@@ -234,5 +261,3 @@ func cpuTime() time.Duration {
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
-
-func pointer(v float64) *float64 { return &v }

@@ -16,8 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/measure/msak"
 	"weir/measure/ndt7"
 	"weir/measure/record"
+	"weir/measure/session"
 	"weir/measure/socket"
 	"weir/measure/websocket"
 )
@@ -121,8 +123,24 @@ func dialer(bind string) (*net.Dialer, error) {
 // connectTime bounds TCP connect, TLS and WebSocket handshake together.
 const connectTime = 10 * time.Second
 
+// path returns the path, query string and WebSocket subprotocol of a test.
+func (o Options) path(m msak.Options) (path, query, subprotocol string) {
+	names := [2]record.NameValue{{Name: "client_name", Value: "weir"}, {Name: "client_version", Value: o.Version}}
+	paths, subprotocol := [2]string{ndt7.DownloadPath, ndt7.UploadPath}, ndt7.Subprotocol
+	if o.Test == MSAK {
+		m.Metadata = names[:]
+		paths, subprotocol, query = [2]string{msak.DownloadPath, msak.UploadPath}, msak.Subprotocol, m.Query()
+	} else {
+		query = url.Values{names[0].Name: {names[0].Value}, names[1].Name: {names[1].Value}}.Encode()
+	}
+	if o.Direction == record.Upload {
+		return paths[1], query, subprotocol
+	}
+	return paths[0], query, subprotocol
+}
+
 // open connects to the server and makes the handshakes.
-func open(ctx context.Context, o Options) (conn *websocket.Conn, sock socket.Socket, err error) {
+func open(ctx context.Context, o Options, m msak.Options) (conn *websocket.Conn, sock socket.Socket, err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	d, err := dialer(o.Bind)
@@ -141,6 +159,11 @@ func open(ctx context.Context, o Options) (conn *websocket.Conn, sock socket.Soc
 	if sock, err = socket.Of(stream); err != nil {
 		return nil, sock, err
 	}
+	if o.Congestion != "" && o.Direction == record.Upload {
+		if err := sock.SetCongestion(o.Congestion); err != nil {
+			return nil, sock, fmt.Errorf("--cc %s on this host: %w", o.Congestion, err)
+		}
+	}
 	if o.Server.TLS {
 		secure := tls.Client(&socket.Batch{Conn: stream}, &tls.Config{
 			ServerName: o.Server.Host, InsecureSkipVerify: o.Insecure, NextProtos: []string{"http/1.1"}, //nolint:gosec // --insecure
@@ -155,18 +178,15 @@ func open(ctx context.Context, o Options) (conn *websocket.Conn, sock socket.Soc
 		}
 		stream = secure
 	}
-	u := &url.URL{Host: net.JoinHostPort(o.Server.Host, o.Server.Port), Path: ndt7.DownloadPath}
-	if o.Direction == record.Upload {
-		u.Path = ndt7.UploadPath
-	}
-	u.RawQuery = url.Values{"client_name": {"weir"}, "client_version": {o.Version}}.Encode()
-	conn, err = websocket.Dial(ctx, stream, u, ndt7.Subprotocol, "weir/"+o.Version, ndt7.Limits)
+	path, query, subprotocol := o.path(m)
+	u := &url.URL{Host: net.JoinHostPort(o.Server.Host, o.Server.Port), Path: path, RawQuery: query}
+	conn, err = websocket.Dial(ctx, stream, u, subprotocol, "weir/"+o.Version, session.Limits)
 	var refused *websocket.Refused
 	if errors.As(err, &refused) {
-		return nil, sock, rejection(refused)
+		return nil, sock, rejection(refused, o.Test)
 	}
 	if err != nil {
-		return nil, sock, fault.New(fault.Failed, "check that the server runs ndt7", "%w", err)
+		return nil, sock, fault.New(fault.Failed, "check that the server runs "+string(o.Test), "%w", err)
 	}
 	_ = stream.SetDeadline(time.Time{})
 	return conn, sock, nil

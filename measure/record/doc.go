@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package record has the JSON documents of a measurement site: those of Measurement Lab's ndt7
-// (ndt-server spec/ndt7-protocol.md v0.11.0 and spec/data-format.md v0.3.0) field by field, and
-// quality1, Weir's own.
+// (ndt-server spec/ndt7-protocol.md v0.11.0 and spec/data-format.md v0.3.0) and throughput1 (msak
+// 772318a) field by field, and quality1, Weir's own.
 //
-// A field that Measurement Lab's schema lacks never enters ndt7: its archive rejects the row. Such
-// facts belong to quality1 or, as text, to ServerMetadata. Lists may be null in files of others.
+// A field that Measurement Lab's schema lacks never enters its datatype: its archive rejects the
+// row. Such facts belong to quality1 or, as text, to ServerMetadata. Lists may be null in files of
+// others.
 package record
 
 import (
@@ -15,7 +16,7 @@ import (
 
 // Store keeps records durably. It is safe for concurrent use.
 type Store interface {
-	// Store returns after the record survives a crash of the host. datatype is ndt7 or quality1,
+	// Store returns after the record survives a crash of the host. datatype is that of the record,
 	// uuid that of the connection, started the start of the test.
 	Store(ctx context.Context, datatype, uuid string, started time.Time, record any) error
 }

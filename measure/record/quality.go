@@ -5,12 +5,12 @@ package record
 import "time"
 
 // Quality is the datatype quality1: facts about a test that Measurement Lab's formats have no field
-// for. UUID joins it to the ndt7 record.
+// for. UUID joins it to the record of ndt7 or throughput1.
 type Quality struct {
 	Format             string // "quality1"
 	UUID               string
 	Direction          Direction
-	Protocol           string // "ndt7"
+	Protocol           string // "ndt7" or "throughput1"
 	TLS                bool
 	StartTime, EndTime time.Time
 	Outcome            string // "complete", "short" (the client ended it), or the reason of the failure

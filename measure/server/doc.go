@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is a measurement site: ndt7 in clear and over TLS, a Locate-compatible /v2/nearest
-// for itself, /health and metrics.
+// Package server is a measurement site: ndt7 and msak in clear and over TLS, a Locate-compatible
+// /v2/nearest for itself, /health and metrics.
 //
-// Anyone may connect, so each client costs bounded memory and time: 5 s for a handshake, 13 s for a
-// test, 16 KiB of request header, and a bounded number of connections a client block.
+// Anyone may connect, so each client costs bounded memory and time: 5 s for a handshake, 3 s beyond
+// the duration of a test, 16 KiB of request header, and a bounded number of connections a client
+// block.
 package server
 
 import (

@@ -214,7 +214,7 @@ func TestUploadsWithoutPayloadEnd(t *testing.T) {
 	}
 	s.peer(t, ndt7.UploadPath) // reads and sends nothing, not even a Close frame
 	testutil.Eventually(t, time.Minute, "all tests fail", func() bool {
-		return strings.Contains(s.scrape(t), `weir_measure_tests_total{direction="upload",outcome="failed"} 4`)
+		return strings.Contains(s.scrape(t), `weir_measure_tests_total{direction="upload",outcome="failed",protocol="ndt7"} 4`)
 	})
 	testutil.Eventually(t, time.Minute, "all tests end", func() bool { tests, _, _ := s.gate.Running(); return tests == 0 })
 }

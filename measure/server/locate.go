@@ -23,60 +23,56 @@ type target struct {
 	URLs     map[string]string `json:"urls"`
 }
 
-// nearest answers /v2/nearest/ndt/ndt7 with this server. A browser cannot read the rejection of an
-// upgrade, so that clients learn it here: status 429 with Retry-After, and the problem document as
-// the member "error".
-func (s *Server) nearest(w http.ResponseWriter, r *http.Request) {
-	client, err := clientOf(r)
-	if err != nil {
-		newProblem(http.StatusInternalServerError, "The client's address is not known", err.Error()).write(w)
-		return
-	}
-	if rejection := s.check(client); rejection != nil {
-		s.metrics.refused.WithLabelValues(rejection.Kind).Inc()
-		writeJSON(w, http.StatusTooManyRequests, map[string]problem{"error": refuse(w, rejection)})
-		return
-	}
-	if len(r.URL.RawQuery) > ndt7.MaxQuery {
-		p := newProblem(http.StatusBadRequest, "The query string is not valid", fmt.Sprintf("it is longer than %d bytes", ndt7.MaxQuery))
-		writeJSON(w, p.Status, map[string]problem{"error": p})
-		return
-	}
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
-	name, _ := os.Hostname()
-	t := target{Machine: name, Hostname: host, URLs: map[string]string{}}
-	for scheme, address := range s.schemes() {
-		for _, path := range []string{ndt7.DownloadPath, ndt7.UploadPath} {
-			url := scheme + "://" + hostPort(host, address.Port(), scheme) + path
-			if r.URL.RawQuery != "" {
-				url += "?" + r.URL.RawQuery // metadata of the client
-			}
-			t.URLs[scheme+"://"+path] = url
-		}
-	}
-	writeJSON(w, http.StatusOK, map[string][]target{"results": {t}})
-}
+// bulkSchemes are the schemes of clear tests and of tests over TLS.
+var bulkSchemes = [2]string{"ws", "wss"}
 
-// schemes maps ws and wss to the address that serves it.
-func (s *Server) schemes() map[string]netip.AddrPort {
-	all := map[string]netip.AddrPort{}
-	if s.clear != nil {
-		all["ws"] = s.ClearAddr()
+// nearest answers /v2/nearest/EXPERIMENT/DATATYPE with this server's paths. A browser cannot read
+// the rejection of an upgrade, so that clients learn it here: status 429 with Retry-After, and the
+// problem document as the member "error".
+func (s *Server) nearest(schemes [2]string, paths ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		client, err := clientOf(r)
+		if err != nil {
+			newProblem(http.StatusInternalServerError, "The client's address is not known", err.Error()).write(w)
+			return
+		}
+		if rejection := s.check(client); rejection != nil {
+			s.metrics.refused.WithLabelValues(rejection.Kind).Inc()
+			writeJSON(w, http.StatusTooManyRequests, map[string]problem{"error": refuse(w, rejection)})
+			return
+		}
+		if len(r.URL.RawQuery) > ndt7.MaxQuery {
+			p := newProblem(http.StatusBadRequest, "The query string is not valid", fmt.Sprintf("it is longer than %d bytes", ndt7.MaxQuery))
+			writeJSON(w, p.Status, map[string]problem{"error": p})
+			return
+		}
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		name, _ := os.Hostname()
+		t := target{Machine: name, Hostname: host, URLs: map[string]string{}}
+		for i, listener := range []net.Listener{s.clear, s.secure} {
+			if listener == nil {
+				continue
+			}
+			for _, path := range paths {
+				url := schemes[i] + "://" + hostPort(host, addrOf(listener).Port(), schemes[i]) + path
+				if r.URL.RawQuery != "" {
+					url += "?" + r.URL.RawQuery // metadata of the client
+				}
+				t.URLs[schemes[i]+"://"+path] = url
+			}
+		}
+		writeJSON(w, http.StatusOK, map[string][]target{"results": {t}})
 	}
-	if s.secure != nil {
-		all["wss"] = s.SecureAddr()
-	}
-	return all
 }
 
 // hostPort returns the authority of a URL, without the scheme's usual port. An IPv6 address may
 // have its brackets or not.
 func hostPort(host string, port uint16, scheme string) string {
 	whole := net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(int(port)))
-	if scheme == "ws" && port == 80 || scheme == "wss" && port == 443 {
+	if port == 80 && (scheme == "ws" || scheme == "http") || port == 443 && (scheme == "wss" || scheme == "https") {
 		return strings.TrimSuffix(whole, ":"+strconv.Itoa(int(port)))
 	}
 	return whole

@@ -21,16 +21,16 @@ func newMetrics(maxTests int) *metrics {
 		registry: prometheus.NewRegistry(),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weir_measure_tests_running", Help: "Tests that run now.",
-		}, []string{"direction"}),
+		}, []string{"protocol", "direction"}),
 		tests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_measure_tests_total", Help: "Ended tests by outcome: complete, short (the client ended it), failed, lost (no record), handshake.",
-		}, []string{"direction", "outcome"}),
+		}, []string{"protocol", "direction", "outcome"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_measure_refused_total", Help: "Refused tests and /v2/nearest requests by reason: tests, share, drain, store.",
 		}, []string{"reason"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_measure_payload_bytes_total", Help: "Payload of the messages of ended tests.",
-		}, []string{"direction"}),
+		}, []string{"protocol", "direction"}),
 		stored: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weir_measure_store_seconds", Help: "Time until the records of a test are durable.",
 			Buckets: []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30},
@@ -40,8 +40,10 @@ func newMetrics(maxTests int) *metrics {
 		Name: "weir_measure_tests_max", Help: "Tests that may run at the same time (--max-tests).",
 	}, func() float64 { return float64(maxTests) })
 	m.registry.MustRegister(m.running, m.tests, m.refused, m.bytes, m.stored, most)
-	for _, direction := range []string{"download", "upload"} {
-		m.running.WithLabelValues(direction)
+	for _, protocol := range []string{"ndt7", "throughput1"} {
+		for _, direction := range []string{"download", "upload"} {
+			m.running.WithLabelValues(protocol, direction)
+		}
 	}
 	return m
 }

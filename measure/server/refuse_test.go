@@ -60,7 +60,7 @@ func TestAFullDiskRefusesTests(t *testing.T) {
 	s.store.set(nil, errors.New("the disk of the spool is full"))
 	s.refused(t, "the disk of the spool is full", 503)
 	s.store.set(nil, nil)
-	if got := s.run(t, false, record.Upload); got.Raw.Close != 1000 {
+	if got := s.run(t, false, record.Upload); got.Streams[0].Close != 1000 {
 		t.Errorf("after the disk has space: %+v", got)
 	}
 	if tests, _, _ := s.gate.Running(); tests > 1 {
@@ -72,8 +72,8 @@ func TestALostRecordIsNoSuccess(t *testing.T) {
 	s := start(t, nil)
 	s.store.set(errors.New("input/output error"), nil)
 	for _, direction := range []record.Direction{record.Download, record.Upload} {
-		if got := s.run(t, false, direction); got.Raw.Close != 1011 || got.Raw.Err == nil || !strings.Contains(got.Raw.Reason, "could not be stored") {
-			t.Errorf("%s: closed with %d %q, %v", direction, got.Raw.Close, got.Raw.Reason, got.Raw.Err)
+		if got := s.run(t, false, direction); got.Streams[0].Close != 1011 || got.Streams[0].Err == nil || !strings.Contains(got.Streams[0].Reason, "could not be stored") {
+			t.Errorf("%s: closed with %d %q, %v", direction, got.Streams[0].Close, got.Streams[0].Reason, got.Streams[0].Err)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestMetricsCountTests(t *testing.T) {
 	s.run(t, false, record.Upload)
 	testutil.Eventually(t, time.Minute, "the test is counted", func() bool {
 		text := s.scrape(t)
-		return strings.Contains(text, `weir_measure_tests_total{direction="upload",outcome="complete"} 1`) && strings.Contains(text, "weir_measure_store_seconds_count 1")
+		return strings.Contains(text, `weir_measure_tests_total{direction="upload",outcome="complete",protocol="ndt7"} 1`) && strings.Contains(text, "weir_measure_store_seconds_count 1")
 	})
 }
 

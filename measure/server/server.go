@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -19,6 +20,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/measure/admission"
+	"weir/measure/msak"
 	"weir/measure/ndt7"
 	"weir/measure/record"
 	"weir/measure/socket"
@@ -152,7 +154,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		select {
 		case <-s.gate.Drain():
-		case <-time.After(ndt7.MaxDuration + storeTime + time.Second):
+		case <-time.After(msak.MaxDuration + storeTime + time.Second):
 			s.endTests()
 		}
 		_ = site.Close()
@@ -184,12 +186,15 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 // handler serves clients.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc(ndt7.DownloadPath, s.runTest(record.Download))
-	mux.HandleFunc(ndt7.UploadPath, s.runTest(record.Upload))
-	mux.HandleFunc("GET /v2/nearest/ndt/ndt7", s.nearest)
+	mux.HandleFunc(ndt7.DownloadPath, s.runTest(protocolNDT7, record.Download))
+	mux.HandleFunc(ndt7.UploadPath, s.runTest(protocolNDT7, record.Upload))
+	mux.HandleFunc(msak.DownloadPath, s.runTest(protocolMSAK, record.Download))
+	mux.HandleFunc(msak.UploadPath, s.runTest(protocolMSAK, record.Upload))
+	mux.HandleFunc("GET /v2/nearest/ndt/ndt7", s.nearest(bulkSchemes, ndt7.DownloadPath, ndt7.UploadPath))
+	mux.HandleFunc("GET /v2/nearest/msak/throughput1", s.nearest(bulkSchemes, msak.DownloadPath, msak.UploadPath))
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		newProblem(http.StatusNotFound, "There is no such page", "this server has "+ndt7.DownloadPath+", "+ndt7.UploadPath+", /v2/nearest/ndt/ndt7 and /health").write(w)
+		newProblem(http.StatusNotFound, "There is no such page", "this server has "+strings.Join([]string{ndt7.DownloadPath, ndt7.UploadPath, msak.DownloadPath, msak.UploadPath}, ", ")+", /v2/nearest and /health").write(w)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Pages of any origin may run tests and read the reason of a rejection.

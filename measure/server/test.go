@@ -3,21 +3,17 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"weir/measure/admission"
-	"weir/measure/ndt7"
 	"weir/measure/record"
+	"weir/measure/session"
 	"weir/measure/socket"
 	"weir/measure/websocket"
 )
@@ -25,14 +21,14 @@ import (
 // connection is the key of the accepted connection in a request's context.
 type connection struct{}
 
-// runTest is the handler of an ndt7 test.
-func (s *Server) runTest(direction record.Direction) http.HandlerFunc {
+// runTest is the handler of a bulk test.
+func (s *Server) runTest(p protocol, direction record.Direction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if reason := websocket.CheckUpgrade(r, ndt7.Subprotocol); reason != "" {
-			newProblem(http.StatusBadRequest, "The request is no ndt7 test", reason).write(w)
+		if reason := websocket.CheckUpgrade(r, p.subprotocol); reason != "" {
+			newProblem(http.StatusBadRequest, "The request is no "+p.name+" test", reason).write(w)
 			return
 		}
-		metadata, exit, err := parseQuery(r.URL.RawQuery)
+		request, err := p.parse(s, r.URL.RawQuery)
 		if err != nil {
 			newProblem(http.StatusBadRequest, "The query string is not valid", err.Error()).write(w)
 			return
@@ -45,72 +41,69 @@ func (s *Server) runTest(direction record.Direction) http.HandlerFunc {
 			return
 		}
 		defer release()
-		t := ndt7.Test{
-			Sampler: &s.sampler, Direction: direction, EarlyExit: exit, Concurrent: concurrent, TLS: r.TLS != nil,
-			ClientMetadata: metadata, Version: s.config.Version, Commit: s.config.Commit, Duration: s.config.TestDuration,
-		}
-		if s.config.TestDuration > 0 {
-			t.MaxDuration = s.config.TestDuration + ndt7.MaxDuration - ndt7.Duration
-		}
+		t := session.Test{Sampler: &s.sampler, Direction: direction, Concurrent: concurrent, TLS: r.TLS != nil, Duration: s.config.TestDuration}
 		conn, _ := r.Context().Value(connection{}).(net.Conn)
-		if err := s.prepare(&t, conn); err != nil {
+		if err := s.prepare(&t, conn, cmp.Or(request.congestion, s.config.Congestion)); err != nil {
 			s.config.Log.Error("cannot measure a connection", "client", r.RemoteAddr, "reason", err)
 			newProblem(http.StatusInternalServerError, "The server cannot measure this connection", err.Error()).write(w)
 			return
 		}
-		if t.Conn, err = websocket.Upgrade(w, r, ndt7.Subprotocol, ndt7.Limits); err != nil {
-			s.metrics.tests.WithLabelValues(string(direction), "handshake").Inc()
+		if t.Conn, err = websocket.Upgrade(w, r, p.subprotocol, session.Limits); err != nil {
+			s.metrics.tests.WithLabelValues(p.name, string(direction), "handshake").Inc()
 			return
 		}
-		s.serve(t)
+		running := s.metrics.running.WithLabelValues(p.name, string(direction))
+		running.Inc()
+		defer running.Dec()
+		s.count(request.run(t))
 	}
 }
 
 // prepare sets the socket's options and names the connection.
-func (s *Server) prepare(t *ndt7.Test, conn net.Conn) (err error) {
+func (s *Server) prepare(t *session.Test, conn net.Conn, control string) (err error) {
 	if t.Socket, err = socket.Of(conn); err != nil {
 		return err
 	}
 	if t.UUID, err = t.Socket.UUID(); err != nil {
 		return err
 	}
-	t.Accepted = acceptTime(conn)
-	if s.config.Congestion != "" {
-		t.Congestion = s.config.Congestion
-		if err := t.Socket.SetCongestion(t.Congestion); err != nil {
+	t.Accepted, t.Base = acceptTime(conn), t.Socket.Counters()
+	if control != "" {
+		t.Congestion = control
+		if err := t.Socket.SetCongestion(control); err != nil {
 			t.CongestionError = err.Error()
 		}
 	}
-	// ndt7's records cannot name the congestion control: BBRInfo is always there.
-	t.ServerMetadata = []record.NameValue{{Name: "congestion_control", Value: t.Socket.Congestion()}}
 	return nil
 }
 
-// serve runs the test, and logs and counts its outcome.
-func (s *Server) serve(t ndt7.Test) {
-	direction := string(t.Direction)
-	s.metrics.running.WithLabelValues(direction).Inc()
-	defer s.metrics.running.WithLabelValues(direction).Dec()
-	result := ndt7.Serve(s.tests, t, func(n *record.NDT7, q *record.Quality) error {
-		// A stopping server still stores the records of its tests.
-		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-		defer cancel()
-		start := time.Now()
-		err := errors.Join(s.config.Store.Store(ctx, "ndt7", t.UUID, n.StartTime, n), s.config.Store.Store(ctx, "quality1", t.UUID, q.StartTime, q))
-		s.metrics.stored.Observe(time.Since(start).Seconds())
-		return err
-	})
-	outcome := result.Quality.Outcome
+// store makes the records of a test durable.
+func (s *Server) store(datatype, uuid string, started time.Time, v any, q *record.Quality) error {
+	// A stopping server still stores the records of its tests.
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	start := time.Now()
+	err := s.config.Store.Store(ctx, datatype, uuid, started, v)
+	if q != nil {
+		err = errors.Join(err, s.config.Store.Store(ctx, "quality1", uuid, q.StartTime, q))
+	}
+	s.metrics.stored.Observe(time.Since(start).Seconds())
+	return err
+}
+
+// count logs and counts the outcome of a test.
+func (s *Server) count(q *record.Quality, lost error) {
+	outcome := q.Outcome
 	if outcome != "complete" && outcome != "short" {
-		s.config.Log.Info("a test failed", "uuid", t.UUID, "direction", direction, "reason", outcome)
+		s.config.Log.Info("a test failed", "uuid", q.UUID, "protocol", q.Protocol, "direction", q.Direction, "reason", outcome)
 		outcome = "failed"
 	}
-	if result.StoreError != nil {
-		s.config.Log.Error("the record of a test is lost", "uuid", t.UUID, "reason", result.StoreError)
+	if lost != nil {
+		s.config.Log.Error("the record of a test is lost", "uuid", q.UUID, "reason", lost)
 		outcome = "lost"
 	}
-	s.metrics.tests.WithLabelValues(direction, outcome).Inc()
-	s.metrics.bytes.WithLabelValues(direction).Add(float64(result.Quality.Payload))
+	s.metrics.tests.WithLabelValues(q.Protocol, string(q.Direction), outcome).Inc()
+	s.metrics.bytes.WithLabelValues(q.Protocol, string(q.Direction)).Add(float64(q.Payload))
 }
 
 // admit starts a test if the gate and the store allow it.
@@ -131,34 +124,4 @@ func (s *Server) admit(client netip.Addr) (release func(), concurrent int, rejec
 
 func storeRejection(err error) *admission.Rejection {
 	return &admission.Rejection{Kind: "store", Detail: err.Error(), RetryAfter: time.Minute}
-}
-
-// parseQuery returns the metadata of a client, in order, and early_exit in bytes.
-func parseQuery(raw string) (metadata []record.NameValue, exit uint64, err error) {
-	if len(raw) > ndt7.MaxQuery {
-		return nil, 0, fmt.Errorf("it has %d bytes, more than %d", len(raw), ndt7.MaxQuery)
-	}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return nil, 0, err
-	}
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		value := values[name][0] // the first one of duplicates
-		if name == "early_exit" {
-			if value != "250" {
-				return nil, 0, fmt.Errorf("early_exit=%s is not supported; the only value is 250 (MB)", strconv.Quote(value))
-			}
-			exit = 250e6
-		}
-		if strings.HasPrefix(name, "server_") {
-			continue // reserved for the server
-		}
-		metadata = append(metadata, record.NameValue{Name: strings.ToValidUTF8(name, "�"), Value: strings.ToValidUTF8(value, "�")})
-	}
-	return metadata, exit, nil
 }

@@ -14,7 +14,7 @@ func TestBothDirectionsInClearAndOverTLS(t *testing.T) {
 		for _, direction := range []record.Direction{record.Download, record.Upload} {
 			s.store.texts = nil
 			got := s.run(t, secure, direction)
-			if got.Raw.Err != nil || got.Raw.Close != 1000 || got.Payload == 0 || got.UUID == "" || got.MinRTT == nil {
+			if got.Streams[0].Err != nil || got.Streams[0].Close != 1000 || got.Payload == 0 || got.UUID == "" || got.MinRTT == nil {
 				t.Errorf("TLS %v, %s: %+v", secure, direction, got)
 			}
 			if got.Valid {

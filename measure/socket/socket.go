@@ -76,6 +76,24 @@ func (s Socket) Read(start time.Time) (tcp *record.TCPInfo, bbr *record.BBRInfo,
 	return tcp, bbr, err
 }
 
+// Counters count bytes through a socket since its start.
+type Counters struct{ Written, Received int64 }
+
+// CountersOf returns the counters of a reading: bytes written by the program, sent or not, and
+// bytes received.
+func CountersOf(i *record.TCPInfo) Counters {
+	return Counters{i.BytesSent - i.BytesRetrans + int64(i.NotsentBytes), i.BytesReceived}
+}
+
+// Counters reads the counters; zero if the socket is closed.
+func (s Socket) Counters() Counters {
+	info, err := s.Info()
+	if err != nil {
+		return Counters{}
+	}
+	return CountersOf(convert(&info, 0))
+}
+
 // Congestion returns the name of the congestion control, "" if it cannot be read.
 func (s Socket) Congestion() (name string) {
 	_ = s.control(func(fd int) error { name = congestion.Of(fd); return nil })

@@ -15,8 +15,8 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "measure",
 		Short: "Run a measurement site, and test the rate and delay to one",
-		Long: `Run a server for the protocol ndt7 of Measurement Lab, and test the rate and delay of a
-path to such a server, Weir's or another one.`,
+		Long: `Run a server for the protocols ndt7 and msak of Measurement Lab, and test the rate and
+delay of a path to such a server, Weir's or another one.`,
 		Example: `  weir measure serve --listen :8080 --tls-listen :8443 --self-signed --spool ./spool   a site for a lab
   weir measure serve --cert cert.pem --key key.pem       a public site
   weir measure archive --archive s3://mlab/site1 --now   records into an archive

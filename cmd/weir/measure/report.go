@@ -5,12 +5,14 @@ package measure
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"weir/cmd/weir/cli"
 	"weir/internal/fault"
 	"weir/measure/client"
 	"weir/measure/record"
+	"weir/measure/session"
 	evidence "weir/record"
 	"weir/record/stats"
 	"weir/record/summary"
@@ -61,11 +63,27 @@ type difference struct {
 	AdjustedP *float64 `json:"adjusted_p,omitempty"`
 }
 
+// mechanisms are those of the manifest.
+func (r *report) mechanisms() map[string]string {
+	all := map[string]string{"protocol": "ndt7", "rate": "payload at the receiver"}
+	if r.options.kind == string(client.MSAK) {
+		all["protocol"], all["streams"] = "msak throughput1", fmt.Sprint(r.options.streams)
+		seen := map[string]bool{}
+		for _, result := range r.results {
+			if c := result.Congestion; c != "" && !seen[c] {
+				seen[c] = true
+				all["congestion control"] = strings.TrimPrefix(all["congestion control"]+", "+c, ", ")
+			}
+		}
+	}
+	return all
+}
+
 // bundle returns the evidence of the run.
 func (r *report) bundle() evidence.Bundle {
 	b := evidence.Bundle{Manifest: evidence.Manifest{
 		Kind: "measure", Name: r.server.URL(), Started: r.started, Finished: time.Now(), Seed: r.options.seed, Stopped: r.stopped,
-		Mechanisms: map[string]string{"protocol": "ndt7", "rate": "payload at the receiver"},
+		Mechanisms: r.mechanisms(),
 	}}
 	for i, result := range r.results {
 		t := r.tasks[i]
@@ -74,12 +92,24 @@ func (r *report) bundle() evidence.Bundle {
 				b.Samples = append(b.Samples, evidence.Sample{Labels: labelsOf(t), Subject: "test", Metric: m.name, Unit: m.unit, Repetition: t.repetition, Attempt: 1, Value: *v, Valid: result.Valid, Reason: result.Reason})
 			}
 		}
-		b.Points = append(b.Points, points(t, result)...)
+		for stream, raw := range result.Streams {
+			subject := "test"
+			if len(result.Streams) > 1 {
+				subject = fmt.Sprintf("stream %d", stream+1)
+			}
+			b.Points = append(b.Points, points(t, subject, raw)...)
+		}
 		for _, note := range result.Notes {
 			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s over %s: %s", t.direction, t.family, note))
 		}
-		if text, err := json.Marshal(result.Raw.Events); err == nil {
-			b.Attachments = append(b.Attachments, evidence.Attachment{Name: fmt.Sprintf("measurements/%s-%s-%d.json", t.direction, t.family, t.repetition), Content: text})
+		for stream, raw := range result.Streams {
+			name := fmt.Sprintf("measurements/%s-%s-%d", t.direction, t.family, t.repetition)
+			if len(result.Streams) > 1 {
+				name += fmt.Sprintf("-stream-%d", stream+1)
+			}
+			if text, err := json.Marshal(raw.Events); err == nil {
+				b.Attachments = append(b.Attachments, evidence.Attachment{Name: name + ".json", Content: text})
+			}
 		}
 	}
 	b.Tables = r.tables(b.Samples)
@@ -87,16 +117,16 @@ func (r *report) bundle() evidence.Bundle {
 }
 
 // points are the receiver's rate between its measurements, and the sender's RTT.
-func points(t task, result client.Result) (all []evidence.Point) {
+func points(t task, subject string, raw session.ClientResult) (all []evidence.Point) {
 	receiver, sender := "client", "server"
 	if t.direction == record.Upload {
 		receiver, sender = sender, receiver
 	}
 	point := func(metric string, unit evidence.Unit, at time.Duration, v float64) {
-		all = append(all, evidence.Point{Labels: labelsOf(t), Subject: "test", Metric: metric, Unit: unit, Repetition: t.repetition, Attempt: 1, At: at, Value: v})
+		all = append(all, evidence.Point{Labels: labelsOf(t), Subject: subject, Metric: metric, Unit: unit, Repetition: t.repetition, Attempt: 1, At: at, Value: v})
 	}
 	var last record.AppInfo
-	for _, e := range result.Raw.Events {
+	for _, e := range raw.Events {
 		if a := e.AppInfo; a != nil && e.Origin == receiver && a.ElapsedTime > last.ElapsedTime {
 			point("goodput", evidence.BitPerSecond, time.Duration(a.ElapsedTime)*time.Microsecond, float64(a.NumBytes-last.NumBytes)*8e6/float64(a.ElapsedTime-last.ElapsedTime))
 			last = *a
@@ -106,8 +136,8 @@ func points(t task, result client.Result) (all []evidence.Point) {
 		}
 	}
 	if sender == "client" {
-		for i, rtt := range result.Raw.Samples.RTT {
-			point("rtt", evidence.Seconds, time.Duration(result.Raw.Samples.ElapsedTime[i])*time.Microsecond, float64(rtt)/1e6)
+		for i, rtt := range raw.Samples.RTT {
+			point("rtt", evidence.Seconds, time.Duration(raw.Samples.ElapsedTime[i])*time.Microsecond, float64(rtt)/1e6)
 		}
 	}
 	return all

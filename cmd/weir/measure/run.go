@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,13 +18,17 @@ import (
 	"weir/internal/fault"
 	"weir/internal/version"
 	"weir/measure/client"
+	"weir/measure/msak"
 	"weir/measure/record"
 	evidence "weir/record"
 )
 
 // runOptions are the flags of weir measure run.
 type runOptions struct {
-	direction       string
+	kind, direction string
+	streams         int
+	congestion      string
+	duration        time.Duration
 	four, six, both bool
 	bind            string
 	insecure        bool
@@ -37,9 +42,13 @@ func newRunCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run SERVER",
 		Short: "Test the rate and delay of the path to a server",
-		Long: `Test the rate and delay of the path to a server of ndt7, Weir's or another one. A test
-takes 10 s and sends as fast as it can. SERVER is HOST[:PORT] or wss://HOST[:PORT] for
-tests over TLS, and ws://HOST[:PORT] for clear tests.
+		Long: `Test the rate and delay of the path to a server of ndt7 or msak, Weir's or another one.
+SERVER is HOST[:PORT] or wss://HOST[:PORT] for tests over TLS, and ws://HOST[:PORT] for
+clear tests. A test sends as fast as it can:
+
+  ndt7   one stream, 10 s
+  msak   --streams at the same time, 5 s or --duration (at most 25 s), and --cc as the
+         sender's congestion control. Its rate counts the time in which all streams ran.
 
 Rates count payload at its receiver. An upload therefore does not count bytes that
 remain in buffers, if the server reports its count. RTT and retransmissions are those
@@ -51,6 +60,7 @@ and --repeat the tests run interleaved in random order, and differences of the f
 have 95 % intervals.`,
 		Example: `  weir measure run ndt.example.org
   weir measure run ws://192.0.2.9:8080 --direction upload --repeat 5
+  weir measure run ndt.example.org --test msak --streams 4 --cc cubic
   weir measure run ndt.example.org --both --repeat 5 --out evidence`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -61,6 +71,10 @@ have 95 % intervals.`,
 		},
 	}
 	flags := command.Flags()
+	flags.StringVar(&o.kind, "test", "ndt7", "ndt7 or msak")
+	flags.IntVar(&o.streams, "streams", 1, "streams of a msak test")
+	flags.StringVar(&o.congestion, "cc", "", "congestion control of a msak test's sender: bbr, cubic or reno (default: the sender's)")
+	flags.DurationVar(&o.duration, "duration", 0, "time of a msak test (default: 5s)")
 	flags.StringVar(&o.direction, "direction", "both", "download, upload or both")
 	flags.BoolVarP(&o.four, "ipv4", "4", false, "IPv4 only")
 	flags.BoolVarP(&o.six, "ipv6", "6", false, "IPv6 only")
@@ -99,6 +113,9 @@ func (o *runOptions) plan(ctx context.Context, s client.Server) ([]task, error) 
 	if o.four && o.six || o.both && (o.four || o.six) {
 		return nil, fault.New(fault.Usage, "give one of them; --both has both families", "-4, -6 and --both exclude each other")
 	}
+	if err := o.verifyTest(); err != nil {
+		return nil, err
+	}
 	directions, err := o.directions()
 	if err != nil {
 		return nil, err
@@ -108,6 +125,26 @@ func (o *runOptions) plan(ctx context.Context, s client.Server) ([]task, error) 
 		return nil, err
 	}
 	return o.order(addresses, directions), nil
+}
+
+// maxStreams is the number of streams that other servers accept too.
+const maxStreams = 16
+
+func (o *runOptions) verifyTest() error {
+	msakOnly := o.streams != 1 || o.congestion != "" || o.duration != 0
+	switch {
+	case o.kind != string(client.NDT7) && o.kind != string(client.MSAK):
+		return fault.New(fault.Usage, "write --test ndt7 or msak", "--test %q is not known", o.kind)
+	case o.kind != string(client.MSAK) && msakOnly:
+		return fault.New(fault.Usage, "add --test msak", "--streams, --cc and --duration are options of msak")
+	case o.streams < 1 || o.streams > maxStreams:
+		return fault.New(fault.Usage, "write --streams 4", "--streams %d is outside 1 to %d", o.streams, maxStreams)
+	case o.congestion != "" && !slices.Contains(msak.CongestionControls, o.congestion):
+		return fault.New(fault.Usage, "write bbr, cubic or reno", "--cc %q is no congestion control of msak", o.congestion)
+	case o.duration != 0 && (o.duration < time.Second || o.duration > msak.LongestDuration):
+		return fault.New(fault.Usage, "write --duration 10s", "--duration %s is outside 1s to %s", o.duration, msak.LongestDuration)
+	}
+	return nil
 }
 
 // order returns the tests: rounds of one test of each address and direction, in a random order.
@@ -213,7 +250,7 @@ func (o *runOptions) test(ctx context.Context, a *cli.App, s client.Server, t ta
 		a.Say("%s", text)
 	}
 	result, err := client.Run(ctx, client.Options{
-		Server: s, Address: t.address, Direction: t.direction, Bind: o.bind, Insecure: o.insecure, Version: version.Number, Progress: show,
+		Server: s, Address: t.address, Test: client.Test(o.kind), Direction: t.direction, Streams: o.streams, Congestion: o.congestion, Duration: o.duration, Bind: o.bind, Insecure: o.insecure, Version: version.Number, Progress: show,
 	})
 	if a.Interactive() && !a.Quiet {
 		fmt.Fprint(a.Stderr, "\033[K")

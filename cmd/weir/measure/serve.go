@@ -42,13 +42,13 @@ func newServeCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a measurement site",
-		Long: `Run a measurement site in the foreground: ndt7 downloads and uploads in clear and over
-TLS, /v2/nearest/ndt/ndt7 in the form of Measurement Lab's Locate, and /health. TLS
-needs a certificate; without one the site serves clear tests only. A changed
-certificate file is used at once.
+		Long: `Run a measurement site in the foreground: downloads and uploads of ndt7 and of msak's
+throughput1 in clear and over TLS, /v2/nearest/ndt/ndt7 and /v2/nearest/msak/throughput1
+in the form of Measurement Lab's Locate, and /health. TLS needs a certificate; without
+one the site serves clear tests only. A changed certificate file is used at once.
 
-Each test leaves two records in the spool, in Measurement Lab's folders and files: ndt7,
-and quality1 with TCP_INFO each 10 ms. They are durable before the client receives its
+Each test leaves two records in the spool, in Measurement Lab's folders and files: ndt7
+or throughput1, and quality1 with TCP_INFO each 10 ms. They are durable before the client receives its
 Close. The site refuses tests above --max-tests, tests above the fair share of a client
 block (/32 or /64), and all tests while the disk of the spool is full: status 429 with
 Retry-After and the reason. --client-address changes clients' addresses before a record

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ndt7
+package session
 
 import (
 	"sync/atomic"
@@ -19,18 +19,25 @@ type sender struct {
 	sent   atomic.Uint64 // payload bytes written
 }
 
-func newSender(conn *websocket.Conn, series *socket.Series) *sender {
-	return &sender{bulk: conn.Bulk(), series: series, size: firstMessage}
+// maxCount is the number of messages of one system call.
+const maxCount = 4
+
+// newSender returns a sender with a first message of this size in bytes.
+func newSender(conn *websocket.Conn, series *socket.Series, first int) *sender {
+	return &sender{bulk: conn.Bulk(), series: series, size: first}
 }
 
-// next sends one to four messages and adapts their size. While the socket has enough to send, it
-// waits up to 50 ms and sends nothing.
-func (s *sender) next() error {
+// next sends one to four messages of together at most left bytes and adapts their size. While the
+// socket has enough to send, it waits up to 50 ms and sends nothing.
+func (s *sender) next(left uint64) error {
 	if wait := s.series.Wait(); wait > 0 {
 		time.Sleep(wait)
 		return nil
 	}
 	size, count := s.plan(s.series.Rate())
+	if uint64(size*count) > left {
+		size, count = int(min(uint64(size), left)), 1
+	}
 	if err := s.bulk.Write(size, count); err != nil {
 		return err
 	}
@@ -53,5 +60,5 @@ func (s *sender) plan(rate uint64) (size, count int) {
 	if size == websocket.MaxBulk {
 		count = int(perMessage / (4 * websocket.MaxBulk))
 	}
-	return size, min(max(count, 1), 4)
+	return size, min(max(count, 1), maxCount)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ndt7
+package session
 
 import (
 	"testing"
@@ -33,14 +33,15 @@ func TestMessagesTakeAtMost50ms(t *testing.T) {
 	}
 }
 
-const maxCount = 4
+const firstMessage = 1 << 13
 
 func TestPausesAreThoseOfTheArchive(t *testing.T) {
+	pace := Pace{Mean: 250 * time.Millisecond, Min: 25 * time.Millisecond, Max: 625 * time.Millisecond}
 	var sum time.Duration
 	const n = 100_000
 	for range n {
-		p := pause()
-		if p < minPause || p > maxPause {
+		p := pace.Pause()
+		if p < pace.Min || p > pace.Max {
 			t.Fatalf("a pause of %s", p)
 		}
 		sum += p

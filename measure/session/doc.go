@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package session runs a bulk test on an open WebSocket connection: [Serve] is the server's side,
+// [Measure] the client's. The protocols ndt7 and msak supply the text messages and the records.
+//
+// The sender of bulk data bounds its own queue: TCP_NOTSENT_LOWAT is 10 ms of the rate, and one
+// message takes at most 50 ms. Otherwise text messages of slow links wait for seconds behind
+// unsent data in the socket.
+package session
+
+import (
+	"time"
+
+	"weir/measure/websocket"
+)
+
+const (
+	// CloseTime is the time that a test may take beyond its duration.
+	CloseTime = 3 * time.Second
+	// maxSilence is the share of a test's duration after which an upload without payload ends.
+	maxSilence = 0.3
+
+	minMessage  = 1 << 12 // bytes of a message on slow links
+	messageTime = 50 * time.Millisecond
+)
+
+// Limits of a peer: messages of the specifications' maximum, and bounded text.
+var Limits = websocket.Limits{Text: 64 << 10, Binary: 1 << 24, Messages: 1000}
