@@ -31,6 +31,8 @@ type Test string
 const (
 	NDT7 Test = "ndt7"
 	MSAK Test = "msak"
+	// Latency has no direction: its datagrams go to the client and back.
+	Latency Test = "latency"
 )
 
 // Options describe one test.
@@ -45,6 +47,8 @@ type Options struct {
 	Insecure   bool   // accept any certificate
 	Version    string // of this program
 	Progress   func(Progress)
+
+	LatencyPort uint16 // UDP port of the server's latency tests; 0 for 1053
 
 	// Duration is the time of a test; 0 is the default of its protocol: 10 s, MSAK 5 s.
 	Duration time.Duration
@@ -66,7 +70,7 @@ type Result struct {
 	Family     string           `json:"family"`
 	TLS        bool             `json:"tls"`
 	Test       Test             `json:"test"`
-	Direction  record.Direction `json:"direction"`
+	Direction  record.Direction `json:"direction,omitempty"`
 	UUID       string           `json:"uuid,omitempty"` // of the first stream
 	Started    time.Time        `json:"started"`
 	Duration   float64          `json:"duration"` // until the last payload
@@ -79,8 +83,14 @@ type Result struct {
 	MinRTT        *float64 `json:"min_rtt"`
 	LoadedRTT     *float64 `json:"loaded_rtt"` // median of the sender's smoothed RTT
 	Retransmitted *float64 `json:"retransmitted"`
-	// MeasurementID joins the streams of MSAK. Congestion is the sender's congestion control; "" if
-	// it is not known.
+	// The following figures are those of a latency test: quantiles of the round-trip times without
+	// load, the share of lost datagrams, and the server's result.
+	MedianRTT  *float64               `json:"median_rtt,omitempty"`
+	P95RTT     *float64               `json:"p95_rtt,omitempty"`
+	Lost       *float64               `json:"lost,omitempty"`
+	RoundTrips *record.LatencySummary `json:"round_trips,omitempty"`
+	// MeasurementID joins the streams of MSAK, and is the ID of a latency test. Congestion is the
+	// sender's congestion control; "" if it is not known.
 	MeasurementID string    `json:"measurement_id,omitempty"`
 	StreamRates   []float64 `json:"stream_rates,omitempty"`
 	Congestion    string    `json:"congestion_control,omitempty"`
@@ -100,6 +110,9 @@ const maxCPU = 0.9
 func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Test == "" {
 		o.Test = NDT7
+	}
+	if o.Test == Latency {
+		return o.runLatency(ctx)
 	}
 	if o.Duration == 0 {
 		o.Duration = map[Test]time.Duration{NDT7: ndt7.Duration, MSAK: msak.DefaultDuration}[o.Test]

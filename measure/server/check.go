@@ -37,11 +37,11 @@ type Check struct {
 // CheckOptions describe the site to check. Certificate is nil if none is given or CertificateError
 // is set.
 type CheckOptions struct {
-	Clear, Secure, Metrics string
-	Certificate            *Certificate
-	CertificateError       error
-	Congestion             string
-	Spool                  string
+	Clear, Secure, Latency, Metrics string
+	Certificate                     *Certificate
+	CertificateError                error
+	Congestion                      string
+	Spool                           string
 }
 
 // Checks returns the state of each property that a site needs. It opens and closes the listeners
@@ -56,6 +56,9 @@ func Checks(o CheckOptions) []Check {
 		if l.address != "" && (l.flag != "--tls-listen" || o.Certificate != nil) {
 			checks = append(checks, checkPort(l.flag, l.address))
 		}
+	}
+	if o.Latency != "" {
+		checks = append(checks, checkUDP(o.Latency))
 	}
 	return append(checks, checkSpool(o.Spool))
 }
@@ -102,6 +105,18 @@ func checkPort(flag, address string) Check {
 		return c
 	}
 	_ = l.Close()
+	return c
+}
+
+func checkUDP(address string) Check {
+	const flag = "--latency-listen"
+	c := Check{Name: flag + " " + address, State: Works, Detail: "the UDP port is free"}
+	conn, err := listenUDP(flag, address)
+	if err != nil {
+		c.State, c.Detail, c.Try = Missing, strings.TrimPrefix(err.Error(), c.Name+": "), fault.Advice(err)
+		return c
+	}
+	_ = conn.Close()
 	return c
 }
 

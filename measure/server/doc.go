@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is a measurement site: ndt7 and msak in clear and over TLS, a Locate-compatible
-// /v2/nearest for itself, /health and metrics.
+// Package server is a measurement site: ndt7 and msak in clear and over TLS, latency tests, a
+// Locate-compatible /v2/nearest for itself, /health and metrics.
 //
 // Anyone may connect, so each client costs bounded memory and time: 5 s for a handshake, 3 s beyond
 // the duration of a test, 16 KiB of request header, and a bounded number of connections a client
@@ -19,6 +19,7 @@ import (
 // Config describes a site. Clear and Secure are addresses such as ":80"; "" listens on none.
 type Config struct {
 	Clear, Secure string
+	Latency       string // UDP address of latency tests; "" for none
 	Metrics       string // address of metrics and /health; "" for none
 	Certificate   *Certificate
 	MaxTests      int
@@ -30,6 +31,8 @@ type Config struct {
 
 	// TestDuration shortens the tests of a test; 0 is the protocol's 10 s.
 	TestDuration time.Duration
+	// TestSilence shortens the time after which a test's upload without payload ends; 0 is 3 s.
+	TestSilence time.Duration
 }
 
 // DefaultMaxTests is the bound of running tests without a measurement of the host: it is no

@@ -193,7 +193,8 @@ func TestSilentClientsEnd(t *testing.T) {
 
 // An upload without payload ends before its time, is not complete, and leaves its place to others.
 func TestUploadsWithoutPayloadEnd(t *testing.T) {
-	s := start(t, nil)
+	// The time of the test is over only after its end.
+	s := start(t, func(c *Config) { c.TestDuration, c.TestSilence = time.Minute, 100*time.Millisecond })
 	for name, send := range map[string]func(*gorilla.Conn) error{
 		"nothing":      func(*gorilla.Conn) error { return nil },
 		"empty frames": func(c *gorilla.Conn) error { return c.WriteMessage(gorilla.BinaryMessage, nil) },

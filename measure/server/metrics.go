@@ -14,6 +14,8 @@ type metrics struct {
 	refused  *prometheus.CounterVec
 	bytes    *prometheus.CounterVec
 	stored   prometheus.Histogram
+
+	datagrams *prometheus.CounterVec
 }
 
 func newMetrics(maxTests int) *metrics {
@@ -36,10 +38,13 @@ func newMetrics(maxTests int) *metrics {
 			Buckets: []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30},
 		}),
 	}
+	m.datagrams = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_measure_datagrams_total", Help: "Datagrams of latency tests by result: kickoff, echo, repeated, invalid, unauthorized.",
+	}, []string{"result"})
 	most := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weir_measure_tests_max", Help: "Tests that may run at the same time (--max-tests).",
 	}, func() float64 { return float64(maxTests) })
-	m.registry.MustRegister(m.running, m.tests, m.refused, m.bytes, m.stored, most)
+	m.registry.MustRegister(m.running, m.tests, m.refused, m.bytes, m.stored, m.datagrams, most)
 	for _, protocol := range []string{"ndt7", "throughput1"} {
 		for _, direction := range []string{"download", "upload"} {
 			m.running.WithLabelValues(protocol, direction)

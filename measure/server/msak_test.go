@@ -82,7 +82,7 @@ func TestStreamsInClearAndOverTLS(t *testing.T) {
 			s.store.texts = nil
 			o := client.Options{
 				Server: client.Server{Host: "127.0.0.1", TLS: secure}, Address: s.ClearAddr(), Test: client.MSAK, Direction: direction, Streams: 3,
-				Congestion: "reno", Insecure: true, Version: "9", Duration: 300 * time.Millisecond,
+				Congestion: "reno", Insecure: true, Version: "9", Duration: time.Second,
 			}
 			if secure {
 				o.Address = s.SecureAddr()

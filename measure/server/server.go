@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/measure/admission"
+	"weir/measure/latency"
 	"weir/measure/msak"
 	"weir/measure/ndt7"
 	"weir/measure/record"
@@ -34,6 +35,8 @@ type Server struct {
 	metrics        *metrics
 	clear, secure  net.Listener // nil if the site has none
 	metricsAddress net.Listener // nil if the site has none
+	udp            *net.UDPConn // of latency tests; nil if the site has none
+	latency        *latency.Sessions
 	tests          context.Context
 	endTests       context.CancelFunc
 }
@@ -72,6 +75,12 @@ func Listen(c Config) (*Server, error) {
 		}
 		*l.to = &listener{TCPListener: tcp, connections: open, config: l.config}
 	}
+	if c.Latency != "" {
+		if err := s.openLatency(); err != nil {
+			s.closeListeners()
+			return nil, err
+		}
+	}
 	if c.Metrics != "" {
 		tcp, err := listen("--metrics", c.Metrics)
 		if err != nil {
@@ -95,6 +104,18 @@ func listen(flag, address string) (*net.TCPListener, error) {
 	if err == nil {
 		return l.(*net.TCPListener), nil
 	}
+	return nil, listenError(err, flag, address)
+}
+
+func listenUDP(flag, address string) (*net.UDPConn, error) {
+	c, err := net.ListenPacket("udp", address)
+	if err == nil {
+		return c.(*net.UDPConn), nil
+	}
+	return nil, listenError(err, flag, address)
+}
+
+func listenError(err error, flag, address string) error {
 	status, try := fault.Failed, "stop the other process, or name another address with "+flag
 	if errors.Is(err, os.ErrPermission) {
 		status, try = fault.Permission, "give the process CAP_NET_BIND_SERVICE, or name a port from 1024 on with "+flag
@@ -104,7 +125,7 @@ func listen(flag, address string) (*net.TCPListener, error) {
 	if errors.As(err, &wrong) || errors.As(err, &unknown) {
 		status, try = fault.Usage, "write an address and a port, as in "+flag+" :8080"
 	}
-	return nil, fault.New(status, try, "%s %s: %w", flag, address, err)
+	return fault.New(status, try, "%s %s: %w", flag, address, err)
 }
 
 func (s *Server) closeListeners() {
@@ -112,6 +133,9 @@ func (s *Server) closeListeners() {
 		if l != nil {
 			_ = l.Close()
 		}
+	}
+	if s.udp != nil {
+		_ = s.udp.Close()
 	}
 }
 
@@ -123,6 +147,14 @@ func (s *Server) SecureAddr() netip.AddrPort { return addrOf(s.secure) }
 
 // MetricsAddr returns the address of the metrics.
 func (s *Server) MetricsAddr() netip.AddrPort { return addrOf(s.metricsAddress) }
+
+// LatencyAddr returns the UDP address of latency tests.
+func (s *Server) LatencyAddr() netip.AddrPort {
+	if s.udp == nil {
+		return netip.AddrPort{}
+	}
+	return s.udp.LocalAddr().(*net.UDPAddr).AddrPort()
+}
 
 func addrOf(l net.Listener) netip.AddrPort {
 	if l == nil {
@@ -146,6 +178,9 @@ func (s *Server) Run(ctx context.Context) error {
 		inner = s.newHTTP(s.inside())
 		all.Go(func() error { return served(inner.Serve(s.metricsAddress)) })
 	}
+	if s.latency != nil {
+		all.Go(s.latency.Run)
+	}
 	all.Go(func() error {
 		<-stopped.Done()
 		tests, _, _ := s.gate.Running()
@@ -158,6 +193,9 @@ func (s *Server) Run(ctx context.Context) error {
 			s.endTests()
 		}
 		_ = site.Close()
+		if s.latency != nil {
+			_ = s.latency.Close()
+		}
 		if inner != nil {
 			_ = inner.Close()
 		}
@@ -192,6 +230,13 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc(msak.UploadPath, s.runTest(protocolMSAK, record.Upload))
 	mux.HandleFunc("GET /v2/nearest/ndt/ndt7", s.nearest(bulkSchemes, ndt7.DownloadPath, ndt7.UploadPath))
 	mux.HandleFunc("GET /v2/nearest/msak/throughput1", s.nearest(bulkSchemes, msak.DownloadPath, msak.UploadPath))
+	if s.latency != nil {
+		for _, method := range []string{"GET ", "POST "} {
+			mux.HandleFunc(method+latency.AuthorizePath, s.authorize)
+		}
+		mux.HandleFunc("GET "+latency.ResultPath, s.result)
+		mux.HandleFunc("GET /v2/nearest/msak/latency1", s.nearest(httpSchemes, latency.AuthorizePath, latency.ResultPath))
+	}
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		newProblem(http.StatusNotFound, "There is no such page", "this server has "+strings.Join([]string{ndt7.DownloadPath, ndt7.UploadPath, msak.DownloadPath, msak.UploadPath}, ", ")+", /v2/nearest and /health").write(w)

@@ -41,7 +41,7 @@ func (s *Server) runTest(p protocol, direction record.Direction) http.HandlerFun
 			return
 		}
 		defer release()
-		t := session.Test{Sampler: &s.sampler, Direction: direction, Concurrent: concurrent, TLS: r.TLS != nil, Duration: s.config.TestDuration}
+		t := session.Test{Sampler: &s.sampler, Direction: direction, Concurrent: concurrent, TLS: r.TLS != nil, Duration: s.config.TestDuration, Silence: s.config.TestSilence}
 		conn, _ := r.Context().Value(connection{}).(net.Conn)
 		if err := s.prepare(&t, conn, cmp.Or(request.congestion, s.config.Congestion)); err != nil {
 			s.config.Log.Error("cannot measure a connection", "client", r.RemoteAddr, "reason", err)

@@ -17,8 +17,8 @@ import (
 const (
 	// CloseTime is the time that a test may take beyond its duration.
 	CloseTime = 3 * time.Second
-	// maxSilence is the share of a test's duration after which an upload without payload ends.
-	maxSilence = 0.3
+	// MaxSilence is the time after which an upload without payload ends.
+	MaxSilence = 3 * time.Second
 
 	minMessage  = 1 << 12 // bytes of a message on slow links
 	messageTime = 50 * time.Millisecond

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,6 +35,7 @@ type Test struct {
 	CongestionError string
 
 	Duration  time.Duration // the test may take CloseTime more
+	Silence   time.Duration // replaces MaxSilence in tests; 0 keeps it
 	EarlyExit uint64        // bytes acknowledged after which a download is complete; 0 for none
 	Limit     uint64        // payload in bytes after which a test is complete; 0 for none
 
@@ -210,20 +212,29 @@ func (r *run) finish() {
 	r.complete = true
 }
 
-// receive waits until ctx ends, or until the client has sent no binary payload for 3 of 10 s: it
+// receive waits until ctx ends, or until the client has sent no binary payload for MaxSilence: it
 // would keep the place of another test.
 func (r *run) receive(ctx context.Context) {
-	silence := time.NewTimer(time.Duration(float64(r.Duration) * maxSilence))
+	silence := time.NewTimer(cmp.Or(r.Silence, MaxSilence))
 	defer silence.Stop()
 	select {
 	case <-ctx.Done():
 	case <-silence.C:
-		if r.Conn.Received() <= r.textReceived.Load() {
-			r.fail(websocket.Violation(websocket.Policy, "the client sent no payload"))
-		} else {
+		if !r.silent() {
 			<-ctx.Done()
 		}
 	}
+	if errors.Is(ctx.Err(), context.Canceled) { // the client or the server ended the test
+		return
+	}
+	if r.silent() {
+		r.fail(websocket.Violation(websocket.Policy, "the client sent no payload"))
+	}
+}
+
+// silent reports whether no binary payload has arrived, not even unread in the socket.
+func (r *run) silent() bool {
+	return r.Conn.Received() <= r.textReceived.Load() && r.Socket.Unread() == 0
 }
 
 // checkLimit ends an upload that reached its limit.

@@ -94,6 +94,15 @@ func (s Socket) Counters() Counters {
 	return CountersOf(convert(&info, 0))
 }
 
+// Unread returns the bytes that were received and not read yet; 0 if the socket is closed.
+func (s Socket) Unread() (bytes int) {
+	_ = s.control(func(fd int) (err error) {
+		bytes, err = unix.IoctlGetInt(fd, unix.TIOCINQ)
+		return err
+	})
+	return bytes
+}
+
 // Congestion returns the name of the congestion control, "" if it cannot be read.
 func (s Socket) Congestion() (name string) {
 	_ = s.control(func(fd int) error { name = congestion.Of(fd); return nil })

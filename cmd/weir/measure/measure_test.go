@@ -25,6 +25,10 @@ func TestWrongCommandLines(t *testing.T) {
 		"measure run a --test ndt8",
 		"measure run a --streams 2",
 		"measure run a --cc cubic",
+		"measure run a --test latency --direction upload",
+		"measure run a --test latency --streams 2",
+		"measure run a --test latency --latency-port 0",
+		"measure serve --latency-listen 1053",
 		"measure run a --test msak --streams 0",
 		"measure run a --test msak --cc vegas",
 		"measure run a --test msak --duration 26s",
@@ -47,7 +51,7 @@ func TestWrongCommandLines(t *testing.T) {
 }
 
 func TestCheckReportsAsJSON(t *testing.T) {
-	status, stdout, stderr := commands.Call(t, "measure", "serve", "--check", "--self-signed", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--spool", t.TempDir(), "--format", "json")
+	status, stdout, stderr := commands.Call(t, "measure", "serve", "--check", "--self-signed", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--latency-listen", "127.0.0.1:0", "--spool", t.TempDir(), "--format", "json")
 	var result checkResult
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil || status != fault.OK || !result.Works || result.Format != "weir-measure-check/1" || len(result.Checks) < 7 {
 		t.Errorf("status %d, %+v, %v, %s", status, result, err, stderr)

@@ -37,27 +37,44 @@ func (r *report) add(t task, result client.Result) {
 	r.results = append(r.results, result)
 }
 
-// metrics are the figures of a test, in the order of the tables.
-var metrics = []struct {
+// metric is a figure of a test.
+type metric struct {
 	name, title string
 	unit        evidence.Unit
 	of          func(client.Result) *float64
-}{
+}
+
+// bulkMetrics and latencyMetrics are the figures of tests, in the order of the tables.
+var bulkMetrics = []metric{
 	{"goodput", "rate", evidence.BitPerSecond, func(r client.Result) *float64 { return &r.Rate }},
 	{"min_rtt", "minimum RTT", evidence.Seconds, func(r client.Result) *float64 { return r.MinRTT }},
 	{"loaded_rtt", "loaded RTT", evidence.Seconds, func(r client.Result) *float64 { return r.LoadedRTT }},
 	{"retransmitted", "retransmitted", evidence.Share, func(r client.Result) *float64 { return r.Retransmitted }},
 }
 
+var latencyMetrics = []metric{
+	{"min_rtt", "minimum RTT", evidence.Seconds, func(r client.Result) *float64 { return r.MinRTT }},
+	{"median_rtt", "median RTT", evidence.Seconds, func(r client.Result) *float64 { return r.MedianRTT }},
+	{"p95_rtt", "95 % below", evidence.Seconds, func(r client.Result) *float64 { return r.P95RTT }},
+	{"lost", "lost", evidence.Share, func(r client.Result) *float64 { return r.Lost }},
+}
+
+func (r *report) metrics() []metric {
+	if r.options.kind == string(client.Latency) {
+		return latencyMetrics
+	}
+	return bulkMetrics
+}
+
 func labelsOf(t task) evidence.Labels {
-	return evidence.Labels{"direction": string(t.direction), "family": t.family.String()}
+	return evidence.Labels{"direction": t.name(), "family": t.family.String()}
 }
 
 // Difference compares the families of one direction and metric: IPv6 minus IPv4.
 type difference struct {
-	Direction record.Direction `json:"direction"`
-	Metric    string           `json:"metric"`
-	Unit      evidence.Unit    `json:"unit"`
+	Direction string        `json:"direction"` // "latency" for a test without one
+	Metric    string        `json:"metric"`
+	Unit      evidence.Unit `json:"unit"`
 	stats.Difference
 	// AdjustedP is P after Holm's correction for all differences of the run.
 	AdjustedP *float64 `json:"adjusted_p,omitempty"`
@@ -66,6 +83,9 @@ type difference struct {
 // mechanisms are those of the manifest.
 func (r *report) mechanisms() map[string]string {
 	all := map[string]string{"protocol": "ndt7", "rate": "payload at the receiver"}
+	if r.options.kind == string(client.Latency) {
+		return map[string]string{"protocol": "msak latency1", "round trips": "server to client and back, UDP"}
+	}
 	if r.options.kind == string(client.MSAK) {
 		all["protocol"], all["streams"] = "msak throughput1", fmt.Sprint(r.options.streams)
 		seen := map[string]bool{}
@@ -87,7 +107,7 @@ func (r *report) bundle() evidence.Bundle {
 	}}
 	for i, result := range r.results {
 		t := r.tasks[i]
-		for _, m := range metrics {
+		for _, m := range r.metrics() {
 			if v := m.of(result); v != nil {
 				b.Samples = append(b.Samples, evidence.Sample{Labels: labelsOf(t), Subject: "test", Metric: m.name, Unit: m.unit, Repetition: t.repetition, Attempt: 1, Value: *v, Valid: result.Valid, Reason: result.Reason})
 			}
@@ -100,7 +120,10 @@ func (r *report) bundle() evidence.Bundle {
 			b.Points = append(b.Points, points(t, subject, raw)...)
 		}
 		for _, note := range result.Notes {
-			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s over %s: %s", t.direction, t.family, note))
+			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s over %s: %s", t.name(), t.family, note))
+		}
+		if result.RoundTrips != nil {
+			b.Points = append(b.Points, tripPoints(t, result)...)
 		}
 		for stream, raw := range result.Streams {
 			name := fmt.Sprintf("measurements/%s-%s-%d", t.direction, t.family, t.repetition)
@@ -143,17 +166,30 @@ func points(t task, subject string, raw session.ClientResult) (all []evidence.Po
 	return all
 }
 
+// tripPoints are the round trips of a latency test by their sequence numbers, one each 25 ms.
+func tripPoints(t task, result client.Result) (all []evidence.Point) {
+	for seq, trip := range result.RoundTrips.RoundTrips {
+		if !trip.Lost {
+			all = append(all, evidence.Point{
+				Labels: labelsOf(t), Subject: "test", Metric: "rtt", Unit: evidence.Seconds, Repetition: t.repetition, Attempt: 1,
+				At: time.Duration(seq) * 25 * time.Millisecond, Value: float64(trip.RTT) / 1e6,
+			})
+		}
+	}
+	return all
+}
+
 // tables are the tests, and with repetitions the means and the differences of the families.
 func (r *report) tables(samples []evidence.Sample) []evidence.Table {
 	tests := evidence.Table{Title: "Tests of " + r.server.URL(), Columns: []string{"test", "family"}}
-	for _, m := range metrics {
+	for _, m := range r.metrics() {
 		tests.Columns = append(tests.Columns, m.title)
 	}
 	tests.Columns = append(tests.Columns, "counts")
 	for i, result := range r.results {
 		t := r.tasks[i]
-		row := []string{string(t.direction), t.family.String()}
-		for _, m := range metrics {
+		row := []string{t.name(), t.family.String()}
+		for _, m := range r.metrics() {
 			row = append(row, value(m.unit, m.of(result)))
 		}
 		counts := "yes"
@@ -202,9 +238,9 @@ func (r *report) differences(samples []evidence.Sample) (all []difference) {
 		}
 	}
 	var p []float64
-	for _, direction := range []record.Direction{record.Download, record.Upload} {
-		for _, m := range metrics {
-			key := string(direction) + m.name
+	for _, direction := range []string{string(record.Download), string(record.Upload), string(client.Latency)} {
+		for _, m := range r.metrics() {
+			key := direction + m.name
 			four, six := values[key+client.IPv4.String()], values[key+client.IPv6.String()]
 			if len(four) == 0 || len(six) == 0 {
 				continue
@@ -239,7 +275,7 @@ func differenceTable(all []difference) evidence.Table {
 				significant = "yes"
 			}
 		}
-		t.Rows = append(t.Rows, []string{string(d.Direction), d.Metric, d.Unit.Format(d.Value), interval, significant})
+		t.Rows = append(t.Rows, []string{d.Direction, d.Metric, d.Unit.Format(d.Value), interval, significant})
 	}
 	return t
 }

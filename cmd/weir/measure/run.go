@@ -3,6 +3,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/version"
 	"weir/measure/client"
+	"weir/measure/latency"
 	"weir/measure/msak"
 	"weir/measure/record"
 	evidence "weir/record"
@@ -29,6 +31,7 @@ type runOptions struct {
 	streams         int
 	congestion      string
 	duration        time.Duration
+	latencyPort     uint16
 	four, six, both bool
 	bind            string
 	insecure        bool
@@ -44,11 +47,12 @@ func newRunCommand(a *cli.App) *cobra.Command {
 		Short: "Test the rate and delay of the path to a server",
 		Long: `Test the rate and delay of the path to a server of ndt7 or msak, Weir's or another one.
 SERVER is HOST[:PORT] or wss://HOST[:PORT] for tests over TLS, and ws://HOST[:PORT] for
-clear tests. A test sends as fast as it can:
+clear tests. Tests of ndt7 and msak send as fast as they can:
 
-  ndt7   one stream, 10 s
-  msak   --streams at the same time, 5 s or --duration (at most 25 s), and --cc as the
-         sender's congestion control. Its rate counts the time in which all streams ran.
+  ndt7      one stream, 10 s
+  msak      --streams at the same time, 5 s or --duration (at most 25 s), and --cc as the
+            sender's congestion control; the rate counts the time in which all streams ran
+  latency   msak's latency1: round trips of small UDP datagrams without load, 5 s
 
 Rates count payload at its receiver. An upload therefore does not count bytes that
 remain in buffers, if the server reports its count. RTT and retransmissions are those
@@ -61,6 +65,7 @@ have 95 % intervals.`,
 		Example: `  weir measure run ndt.example.org
   weir measure run ws://192.0.2.9:8080 --direction upload --repeat 5
   weir measure run ndt.example.org --test msak --streams 4 --cc cubic
+  weir measure run ndt.example.org --test latency --both
   weir measure run ndt.example.org --both --repeat 5 --out evidence`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -71,10 +76,11 @@ have 95 % intervals.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.kind, "test", "ndt7", "ndt7 or msak")
+	flags.StringVar(&o.kind, "test", "ndt7", "ndt7, msak or latency")
 	flags.IntVar(&o.streams, "streams", 1, "streams of a msak test")
 	flags.StringVar(&o.congestion, "cc", "", "congestion control of a msak test's sender: bbr, cubic or reno (default: the sender's)")
 	flags.DurationVar(&o.duration, "duration", 0, "time of a msak test (default: 5s)")
+	flags.Uint16Var(&o.latencyPort, "latency-port", latency.DefaultPort, "UDP port of the server's latency tests")
 	flags.StringVar(&o.direction, "direction", "both", "download, upload or both")
 	flags.BoolVarP(&o.four, "ipv4", "4", false, "IPv4 only")
 	flags.BoolVarP(&o.six, "ipv6", "6", false, "IPv6 only")
@@ -95,7 +101,13 @@ type task struct {
 	repetition int // from 1
 }
 
+// name is the test's name in tables: a latency test has no direction.
+func (t task) name() string { return cmp.Or(string(t.direction), string(client.Latency)) }
+
 func (o *runOptions) directions() ([]record.Direction, error) {
+	if o.kind == string(client.Latency) {
+		return []record.Direction{""}, nil
+	}
 	switch o.direction {
 	case "both":
 		return []record.Direction{record.Download, record.Upload}, nil
@@ -133,8 +145,12 @@ const maxStreams = 16
 func (o *runOptions) verifyTest() error {
 	msakOnly := o.streams != 1 || o.congestion != "" || o.duration != 0
 	switch {
-	case o.kind != string(client.NDT7) && o.kind != string(client.MSAK):
-		return fault.New(fault.Usage, "write --test ndt7 or msak", "--test %q is not known", o.kind)
+	case !slices.Contains([]client.Test{client.NDT7, client.MSAK, client.Latency}, client.Test(o.kind)):
+		return fault.New(fault.Usage, "write --test ndt7, msak or latency", "--test %q is not known", o.kind)
+	case o.kind == string(client.Latency) && o.direction != "both":
+		return fault.New(fault.Usage, "leave it out", "a latency test has no --direction")
+	case o.latencyPort == 0:
+		return fault.New(fault.Usage, "write --latency-port 1053", "--latency-port 0 is no port")
 	case o.kind != string(client.MSAK) && msakOnly:
 		return fault.New(fault.Usage, "add --test msak", "--streams, --cc and --duration are options of msak")
 	case o.streams < 1 || o.streams > maxStreams:
@@ -226,17 +242,20 @@ func (o *runOptions) run(ctx context.Context, a *cli.App, server string) error {
 // test runs one test and shows its progress.
 func (o *runOptions) test(ctx context.Context, a *cli.App, s client.Server, t task, count string) (client.Result, error) {
 	var shown time.Duration
-	name := fmt.Sprintf("%s, %s over %s", count, t.direction, t.family)
+	name := fmt.Sprintf("%s, %s over %s", count, t.name(), t.family)
 	show := func(p client.Progress) {
 		pause := 2 * time.Second
 		if a.Interactive() {
 			pause = 200 * time.Millisecond
 		}
-		if p.Rate == 0 || p.At-shown < pause {
+		if p.Rate == 0 && p.RTT == 0 || p.At-shown < pause {
 			return
 		}
 		shown = p.At
-		text := fmt.Sprintf("%s: %.1f s, %s", name, p.At.Seconds(), evidence.BitPerSecond.Format(p.Rate))
+		text := fmt.Sprintf("%s: %.1f s", name, p.At.Seconds())
+		if p.Rate > 0 {
+			text += ", " + evidence.BitPerSecond.Format(p.Rate)
+		}
 		if p.RTT > 0 {
 			text += ", RTT " + evidence.Seconds.Format(p.RTT.Seconds())
 		}
@@ -250,7 +269,7 @@ func (o *runOptions) test(ctx context.Context, a *cli.App, s client.Server, t ta
 		a.Say("%s", text)
 	}
 	result, err := client.Run(ctx, client.Options{
-		Server: s, Address: t.address, Test: client.Test(o.kind), Direction: t.direction, Streams: o.streams, Congestion: o.congestion, Duration: o.duration, Bind: o.bind, Insecure: o.insecure, Version: version.Number, Progress: show,
+		Server: s, Address: t.address, Test: client.Test(o.kind), Direction: t.direction, Streams: o.streams, Congestion: o.congestion, Duration: o.duration, LatencyPort: o.latencyPort, Bind: o.bind, Insecure: o.insecure, Version: version.Number, Progress: show,
 	})
 	if a.Interactive() && !a.Quiet {
 		fmt.Fprint(a.Stderr, "\033[K")

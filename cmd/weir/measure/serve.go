@@ -22,6 +22,7 @@ import (
 // serveOptions are the flags of weir measure serve.
 type serveOptions struct {
 	clear, secure, metrics string
+	latency                string
 	cert, key              string
 	selfSigned, check      bool
 	spool                  string
@@ -43,12 +44,13 @@ func newServeCommand(a *cli.App) *cobra.Command {
 		Use:   "serve",
 		Short: "Run a measurement site",
 		Long: `Run a measurement site in the foreground: downloads and uploads of ndt7 and of msak's
-throughput1 in clear and over TLS, /v2/nearest/ndt/ndt7 and /v2/nearest/msak/throughput1
-in the form of Measurement Lab's Locate, and /health. TLS needs a certificate; without
-one the site serves clear tests only. A changed certificate file is used at once.
+throughput1 in clear and over TLS, msak's latency1 over UDP, /v2/nearest/ndt/ndt7,
+/v2/nearest/msak/throughput1 and /v2/nearest/msak/latency1 in the form of Measurement
+Lab's Locate, and /health. TLS needs a certificate; without one the site serves clear
+tests only. A changed certificate file is used at once.
 
-Each test leaves two records in the spool, in Measurement Lab's folders and files: ndt7
-or throughput1, and quality1 with TCP_INFO each 10 ms. They are durable before the client receives its
+Each test leaves records in the spool, in Measurement Lab's folders and files: ndt7,
+throughput1 or latency1, and of bulk tests quality1 with TCP_INFO each 10 ms. They are durable before the client receives its
 Close. The site refuses tests above --max-tests, tests above the fair share of a client
 block (/32 or /64), and all tests while the disk of the spool is full: status 429 with
 Retry-After and the reason. --client-address changes clients' addresses before a record
@@ -71,6 +73,7 @@ SIGTERM drains the site: /health is 503, new tests are refused, and running ones
 	flags := command.Flags()
 	flags.StringVar(&o.clear, "listen", ":80", "address and port of clear tests; empty for none")
 	flags.StringVar(&o.secure, "tls-listen", ":443", "address and port of tests over TLS; empty for none")
+	flags.StringVar(&o.latency, "latency-listen", ":1053", "UDP address and port of latency tests; empty for none")
 	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:9990", "loopback address and port of metrics and /health; empty for none")
 	flags.StringVar(&o.cert, "cert", "", "certificate chain in PEM")
 	flags.StringVar(&o.key, "key", "", "key of the certificate in PEM")
@@ -98,7 +101,7 @@ func (o *serveOptions) verify() error {
 		return fault.New(fault.Usage, "write --metrics 127.0.0.1:9990, and use a reverse proxy with TLS and authentication for other hosts",
 			"--metrics %s is no loopback address and port", o.metrics)
 	}
-	for _, l := range []struct{ flag, address string }{{"--listen", o.clear}, {"--tls-listen", o.secure}} {
+	for _, l := range []struct{ flag, address string }{{"--listen", o.clear}, {"--tls-listen", o.secure}, {"--latency-listen", o.latency}} {
 		if _, _, err := net.SplitHostPort(l.address); l.address != "" && err != nil {
 			return fault.New(fault.Usage, "write an address and a port, as in "+l.flag+" :8080", "%s %s: %w", l.flag, l.address, err)
 		}
@@ -171,7 +174,7 @@ func (o *serveOptions) run(ctx context.Context, a *cli.App) (err error) {
 	}
 	build := version.Read()
 	config := server.Config{
-		Clear: o.clear, Secure: o.secure, Metrics: o.metrics, Certificate: certificate, MaxTests: o.maxTests, Store: records, Log: log,
+		Clear: o.clear, Secure: o.secure, Latency: o.latency, Metrics: o.metrics, Certificate: certificate, MaxTests: o.maxTests, Store: records, Log: log,
 		Congestion: congestionControl, Version: build.Version, Commit: build.Commit[:min(7, len(build.Commit))],
 	}
 	if certificate == nil {
@@ -190,7 +193,7 @@ func (o *serveOptions) announce(a *cli.App, s *server.Server, dir string) {
 	for _, line := range []struct {
 		name    string
 		address netip.AddrPort
-	}{{"clear tests at ws://", s.ClearAddr()}, {"tests over TLS at wss://", s.SecureAddr()}, {"metrics at http://", s.MetricsAddr()}} {
+	}{{"clear tests at ws://", s.ClearAddr()}, {"tests over TLS at wss://", s.SecureAddr()}, {"latency tests at udp://", s.LatencyAddr()}, {"metrics at http://", s.MetricsAddr()}} {
 		if line.address.IsValid() {
 			a.Say("%s%s", line.name, line.address)
 		}
@@ -218,7 +221,7 @@ func (o *serveOptions) report(a *cli.App) error {
 	}
 	certificate, certificateErr := o.certificate(slog.New(slog.DiscardHandler))
 	checks := server.Checks(server.CheckOptions{
-		Clear: o.clear, Secure: o.secure, Metrics: o.metrics, Certificate: certificate, CertificateError: certificateErr, Congestion: congestionControl, Spool: o.spool,
+		Clear: o.clear, Secure: o.secure, Latency: o.latency, Metrics: o.metrics, Certificate: certificate, CertificateError: certificateErr, Congestion: congestionControl, Spool: o.spool,
 	})
 	result := checkResult{Format: "weir-measure-check/1", Works: true, Checks: checks}
 	for _, c := range checks {
