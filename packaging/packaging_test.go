@@ -81,7 +81,7 @@ func TestPromtoolTakesTheAlerts(t *testing.T) {
 func TestTheServicesAreExposedLittle(t *testing.T) {
 	_, err := exec.LookPath("systemd-analyze")
 	testutil.Need(t, "systemd-analyze", err)
-	for _, name := range []string{"weir.service", "weir-lend.service", "weir-ix.service"} {
+	for _, name := range []string{"weir.service", "weir-lend.service", "weir-ix.service", "weir-measure.service"} {
 		t.Run(name, func(t *testing.T) {
 			unit := filepath.Join(t.TempDir(), name)
 			// systemd-analyze looks for the program.
@@ -124,13 +124,17 @@ func TestInstallLaysOutWhatThePackageHas(t *testing.T) {
 	for _, name := range []string{"opt/weir/bin/weir", "opt/weir/share/man/man1/weir-lab-run.1.gz", "opt/weir/share/man/man1/weir.1.gz",
 		"opt/weir/share/bash-completion/completions/weir", "opt/weir/share/zsh/vendor-completions/_weir", "opt/weir/share/fish/vendor_completions.d/weir.fish",
 		"opt/weir/share/doc/weir/README.md", "opt/weir/share/doc/weir/docs/formats/policy.md", "opt/weir/share/doc/weir/docs/schema/policy.schema.json",
-		"opt/weir/share/doc/weir/docs/known-issues.md", "opt/weir/share/doc/weir/modules/limit/README.md", "opt/weir/share/weir/weir.json", "opt/weir/share/weir/weir.rules.yml", "etc/weir/policy.yaml"} {
+		"opt/weir/share/doc/weir/docs/known-issues.md", "opt/weir/share/doc/weir/modules/limit/README.md", "opt/weir/share/weir/weir.json", "opt/weir/share/weir/weir.rules.yml", "etc/weir/policy.yaml",
+		"opt/weir/lib/sysusers.d/weir-measure.conf", "opt/weir/lib/tmpfiles.d/weir-measure.conf", "opt/weir/share/doc/weir/measure/README.md"} {
 		if info, err := os.Stat(filepath.Join(to, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if unit := read(t, filepath.Join(to, "opt/weir/lib/systemd/system/weir.service")); !strings.Contains(unit, "ExecStart=/opt/weir/bin/weir daemon\n") {
 		t.Errorf("the unit starts another program:\n%s", unit)
+	}
+	if unit := read(t, filepath.Join(to, "opt/weir/lib/systemd/system/weir-measure.service")); !strings.Contains(unit, "ExecStart=/opt/weir/bin/weir measure serve --spool /var/spool/weir $OPTIONS\n") || !strings.Contains(unit, "CapabilityBoundingSet=CAP_NET_BIND_SERVICE\n") {
+		t.Errorf("the unit of a measurement site:\n%s", unit)
 	}
 	mine := filepath.Join(to, "etc/weir/policy.yaml")
 	if err := os.WriteFile(mine, []byte("mine"), 0o644); err != nil {

@@ -40,7 +40,7 @@ func Set(fd int, name string) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return fault.New(fault.Testbed, "Choose one of them, or load the module tcp_"+name+".",
-			"congestion control %q is not in this kernel, which has %s", name, strings.Join(available(), ", "))
+			"congestion control %q is not in this kernel, which has %s", name, strings.Join(Available(), ", "))
 	case errors.Is(err, unix.EPERM):
 		return fault.New(fault.Permission, "Run as root, or add it to net.ipv4.tcp_allowed_congestion_control.",
 			"congestion control %s: %w", name, err)
@@ -59,8 +59,8 @@ func Of(fd int) string {
 	return name
 }
 
-// available lists the loaded congestion controls, in order; empty if they are not readable.
-func available() []string {
+// Available lists the loaded congestion controls, in order; empty if they are not readable.
+func Available() []string {
 	text, err := os.ReadFile(availableFile)
 	if err != nil {
 		return nil

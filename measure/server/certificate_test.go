@@ -4,10 +4,12 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,13 +128,18 @@ func TestChecksOfAHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := start(t, nil)
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = udp.Close() }()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	states := func(o CheckOptions) map[string]State {
 		all := map[string]State{}
-		for _, c := range Checks(o) {
+		for _, c := range Checks(t.Context(), o) {
 			if c.Detail == "" || c.State == Missing && c.Try == "" {
 				t.Errorf("%+v lacks a detail or advice", c)
 			}
@@ -146,12 +153,21 @@ func TestChecksOfAHost(t *testing.T) {
 			t.Errorf("%s is missing", name)
 		}
 	}
+	for _, name := range []string{"bbr", "cubic", "reno"} {
+		if good["congestion control "+name] == "" {
+			t.Errorf("%s is not checked", name)
+		}
+	}
+	few := states(CheckOptions{Clear: "127.0.0.1:0", Spool: t.TempDir(), MaxTests: 1 << 40, ArchiveName: "s3://none", Archive: func(context.Context) error { return fault.New(fault.Failed, "make it", "no bucket") }})
+	if few["open files"] != Limited || few["archive s3://none"] != Limited {
+		t.Errorf("states %v", few)
+	}
 	if good["congestion control no-such-control"] != Limited || good["certificate"] != Limited { // a week is left
 		t.Errorf("states %v", good)
 	}
 	address := taken.ClearAddr().String()
-	bad := states(CheckOptions{Clear: address, Certificate: nil, Congestion: "reno", Spool: filepath.Join(file, "spool")})
-	if bad["--listen "+address] != Missing || bad["spool "+filepath.Join(file, "spool")] != Missing || bad["certificate"] != Limited {
+	bad := states(CheckOptions{Clear: address, Latency: udp.LocalAddr().String(), Certificate: nil, Congestion: "reno", Spool: filepath.Join(file, "spool")})
+	if bad["--listen "+address] != Missing || bad["--latency-listen "+udp.LocalAddr().String()] != Missing || bad["spool "+filepath.Join(file, "spool")] != Missing || bad["certificate"] != Limited {
 		t.Errorf("states %v", bad)
 	}
 }

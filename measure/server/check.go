@@ -3,10 +3,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/kernel/congestion"
+	"weir/measure/msak"
 )
 
 // State is the result of a check.
@@ -42,16 +45,23 @@ type CheckOptions struct {
 	CertificateError                error
 	Congestion                      string
 	Spool                           string
+	MaxTests                        int
+	// Archive reports why the archive of this name cannot be used; nil without one.
+	Archive     func(context.Context) error
+	ArchiveName string
 }
+
+// archiveTime bounds the check of an archive.
+const archiveTime = 10 * time.Second
 
 // Checks returns the state of each property that a site needs. It opens and closes the listeners
 // and writes one file to the spool.
-func Checks(o CheckOptions) []Check {
+func Checks(ctx context.Context, o CheckOptions) []Check {
 	checks := []Check{CheckCongestion(o.Congestion)}
-	for _, other := range []string{"cubic", "reno"} {
+	for _, other := range otherControls(o.Congestion) {
 		checks = append(checks, CheckCongestion(other))
 	}
-	checks = append(checks, checkCertificate(o))
+	checks = append(checks, checkCertificate(o), checkFiles(o.MaxTests), checkClock())
 	for _, l := range []struct{ flag, address string }{{"--listen", o.Clear}, {"--tls-listen", o.Secure}, {"--metrics", o.Metrics}} {
 		if l.address != "" && (l.flag != "--tls-listen" || o.Certificate != nil) {
 			checks = append(checks, checkPort(l.flag, l.address))
@@ -60,7 +70,55 @@ func Checks(o CheckOptions) []Check {
 	if o.Latency != "" {
 		checks = append(checks, checkUDP(o.Latency))
 	}
-	return append(checks, checkSpool(o.Spool))
+	checks = append(checks, checkSpool(o.Spool))
+	if o.Archive != nil {
+		c := Check{Name: "archive " + o.ArchiveName, State: Works, Detail: "can be written"}
+		ctx, cancel := context.WithTimeout(ctx, archiveTime)
+		defer cancel()
+		if err := o.Archive(ctx); err != nil {
+			// Records wait in the spool.
+			c.State, c.Detail, c.Try = Limited, err.Error(), fault.Advice(err)
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// otherControls are the congestion controls of this kernel and those that clients of msak may
+// request, without the site's own.
+func otherControls(own string) []string {
+	all := slices.Concat(msak.CongestionControls, congestion.Available())
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(name string) bool { return name == own })
+}
+
+// checkFiles compares the limit of open files with the connections of a site.
+func checkFiles(maxTests int) Check {
+	c := Check{Name: "open files", State: Works}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		c.State, c.Detail = Limited, "the limit is not known: "+err.Error()
+		return c
+	}
+	need := uint64(blockConnections(maxTests)) + spareFiles
+	c.Detail = fmt.Sprintf("the limit is %d; one client block may use %d", limit.Max, need)
+	if limit.Max < need {
+		c.State, c.Try = Limited, fmt.Sprintf("set LimitNOFILE=%d in the unit, or a lower --max-tests", need)
+	}
+	return c
+}
+
+// spareFiles are the files of listeners, the spool and other requests.
+const spareFiles = 256
+
+// checkClock reports whether the host's clock is synchronized: records have its time.
+func checkClock() Check {
+	c := Check{Name: "clock", State: Works, Detail: "the kernel reports it as synchronized"}
+	var state unix.Timex
+	if result, err := unix.Adjtimex(&state); err != nil || result == unix.TIME_ERROR || state.Status&unix.STA_UNSYNC != 0 {
+		c.State, c.Detail, c.Try = Limited, "no time service keeps it synchronized: times of records may be wrong", "run a time service, such as chrony or systemd-timesyncd"
+	}
+	return c
 }
 
 // CheckCongestion reports whether this process can set the congestion control.

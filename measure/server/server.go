@@ -55,8 +55,7 @@ func Listen(c Config) (*Server, error) {
 	}
 	s := &Server{config: c, gate: admission.New(c.MaxTests, ndt7.MaxDuration), metrics: newMetrics(c.MaxTests)}
 	s.tests, s.endTests = context.WithCancel(context.Background())
-	// Beyond the tests, a block may have connections in handshakes and for other requests.
-	open := newConnections(2*c.MaxTests + 64)
+	open := newConnections(blockConnections(c.MaxTests))
 	for _, l := range []struct {
 		flag, address string
 		config        *tls.Config
@@ -91,6 +90,10 @@ func Listen(c Config) (*Server, error) {
 	}
 	return s, nil
 }
+
+// blockConnections is the maximum of open connections of a client block: beyond the tests, it may
+// have some in handshakes and for other requests.
+func blockConnections(maxTests int) int { return 2*maxTests + 64 }
 
 func tlsConfig(c Config) *tls.Config {
 	if c.Certificate == nil {

@@ -15,6 +15,7 @@ import (
 	"weir/cmd/weir/cli"
 	"weir/internal/fault"
 	"weir/internal/version"
+	"weir/measure/archive"
 	"weir/measure/server"
 	"weir/measure/spool"
 )
@@ -65,7 +66,7 @@ SIGTERM drains the site: /health is 503, new tests are refused, and running ones
 		RunE: func(command *cobra.Command, _ []string) error {
 			o.secureSet = command.Flags().Changed("tls-listen")
 			if o.check {
-				return o.report(a)
+				return o.report(command.Context(), a)
 			}
 			return o.run(command.Context(), a)
 		},
@@ -82,7 +83,7 @@ SIGTERM drains the site: /health is 503, new tests are refused, and running ones
 	flags.StringVar(&o.clientAddress, "client-address", "full", "clients' addresses in records: full, prefix or none")
 	o.archive.flags(flags)
 	flags.IntVar(&o.maxTests, "max-tests", server.DefaultMaxTests(), "tests at the same time; the default is 25 for each CPU, not a measured capacity")
-	flags.BoolVar(&o.check, "check", false, "check congestion controls, certificate, ports and disk, and serve nothing")
+	flags.BoolVar(&o.check, "check", false, "check congestion controls, certificate, limits, clock, ports, disk and archive, and serve nothing")
 	return command
 }
 
@@ -215,14 +216,25 @@ type checkResult struct {
 }
 
 // report prints the checks of this host. The exit status is 3 if the site could not serve.
-func (o *serveOptions) report(a *cli.App) error {
+func (o *serveOptions) report(ctx context.Context, a *cli.App) error {
 	if err := o.verify(); err != nil {
 		return err
 	}
 	certificate, certificateErr := o.certificate(slog.New(slog.DiscardHandler))
-	checks := server.Checks(server.CheckOptions{
+	check := server.CheckOptions{
 		Clear: o.clear, Secure: o.secure, Latency: o.latency, Metrics: o.metrics, Certificate: certificate, CertificateError: certificateErr, Congestion: congestionControl, Spool: o.spool,
-	})
+		MaxTests: o.maxTests, ArchiveName: o.archive.address,
+	}
+	if o.archive.address != "" {
+		check.Archive = func(ctx context.Context) error {
+			to, err := archive.Open(o.archive.address)
+			if err != nil {
+				return err
+			}
+			return to.Check(ctx)
+		}
+	}
+	checks := server.Checks(ctx, check)
 	result := checkResult{Format: "weir-measure-check/1", Works: true, Checks: checks}
 	for _, c := range checks {
 		result.Works = result.Works && c.State != server.Missing
