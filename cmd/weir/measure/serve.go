@@ -45,9 +45,9 @@ func newServeCommand(a *cli.App) *cobra.Command {
 		Use:   "serve",
 		Short: "Run a measurement site",
 		Long: `Run a measurement site in the foreground: downloads and uploads of ndt7 and of msak's
-throughput1 in clear and over TLS, msak's latency1 over UDP, /v2/nearest/ndt/ndt7,
-/v2/nearest/msak/throughput1 and /v2/nearest/msak/latency1 in the form of Measurement
-Lab's Locate, and /health. TLS needs a certificate; without one the site serves clear
+throughput1 in clear and over TLS, msak's latency1 over UDP, and /health. Locate clients
+of Measurement Lab find it at /v2/nearest/ndt/ndt7, /v2/nearest/msak/throughput1 and
+/v2/nearest/msak/latency1. TLS needs a certificate; without one the site serves clear
 tests only. A changed certificate file is used at once.
 
 Each test leaves records in the spool, in Measurement Lab's folders and files: ndt7,
