@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -17,6 +18,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+
 	"weir/internal/fault"
 )
 
@@ -24,6 +28,9 @@ import (
 type Certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
+
+	host string            // of an ACME certificate
+	acme *autocert.Manager // nil for other certificates
 
 	mu      sync.Mutex    // guards the following fields
 	pause   time.Duration // between two checks of the files
@@ -80,8 +87,13 @@ func SelfSigned(names ...string) (*Certificate, error) {
 	return &Certificate{current: &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}, nil
 }
 
-// Expires returns the end of the certificate's validity.
+// Expires returns the end of the certificate's validity; zero if an authority has not issued it
+// yet.
 func (c *Certificate) Expires() (time.Time, error) {
+	if c.acme != nil {
+		expires, _, err := c.stored(context.Background())
+		return expires, err
+	}
 	current, err := c.get(nil)
 	if err != nil {
 		return time.Time{}, err
@@ -95,6 +107,14 @@ func (c *Certificate) Expires() (time.Time, error) {
 
 // config returns the TLS configuration. Only HTTP/1.1 is offered, because WebSocket needs it.
 func (c *Certificate) config() *tls.Config {
+	if c.acme != nil {
+		return &tls.Config{
+			GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return c.acme.GetCertificate(c.named(hello))
+			},
+			MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1", acme.ALPNProto},
+		}
+	}
 	return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 }
 

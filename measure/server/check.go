@@ -61,7 +61,7 @@ func Checks(ctx context.Context, o CheckOptions) []Check {
 	for _, other := range otherControls(o.Congestion) {
 		checks = append(checks, CheckCongestion(other))
 	}
-	checks = append(checks, checkCertificate(o), checkFiles(o.MaxTests), checkClock())
+	checks = append(checks, checkCertificate(ctx, o), checkFiles(o.MaxTests), checkClock())
 	for _, l := range []struct{ flag, address string }{{"--listen", o.Clear}, {"--tls-listen", o.Secure}, {"--metrics", o.Metrics}} {
 		if l.address != "" && (l.flag != "--tls-listen" || o.Certificate != nil) {
 			checks = append(checks, checkPort(l.flag, l.address))
@@ -130,7 +130,7 @@ func CheckCongestion(name string) Check {
 	return c
 }
 
-func checkCertificate(o CheckOptions) Check {
+func checkCertificate(ctx context.Context, o CheckOptions) Check {
 	c := Check{Name: "certificate", State: Works}
 	switch {
 	case o.CertificateError != nil:
@@ -141,6 +141,14 @@ func checkCertificate(o CheckOptions) Check {
 		return c
 	}
 	expires, err := o.Certificate.Expires()
+	if err == nil && expires.IsZero() {
+		if err := o.Certificate.checkAuthority(ctx); err != nil {
+			c.State, c.Detail, c.Try = Missing, err.Error(), "check --acme-directory, --acme-ca and the network"
+			return c
+		}
+		c.Detail = "the authority answers; the site will request a certificate for " + o.Certificate.host
+		return c
+	}
 	left := time.Until(expires)
 	switch {
 	case err != nil:

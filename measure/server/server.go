@@ -170,6 +170,18 @@ func addrOf(l net.Listener) netip.AddrPort {
 // returns after the running tests have ended and their records are stored.
 func (s *Server) Run(ctx context.Context) error {
 	site := s.newHTTP(s.handler())
+	if c := s.config.Certificate; c != nil && c.acme != nil {
+		site.Handler = c.acme.HTTPHandler(site.Handler) // answers http-01
+		obtaining, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go c.obtain(obtaining, func(err error) {
+			if err != nil {
+				s.config.Log.Error("no certificate yet", "host", c.host, "reason", err)
+			} else {
+				s.config.Log.Info("the certificate is ready", "host", c.host)
+			}
+		})
+	}
 	var inner *http.Server
 	all, stopped := errgroup.WithContext(ctx)
 	for _, l := range []net.Listener{s.clear, s.secure} {

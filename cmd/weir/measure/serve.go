@@ -3,12 +3,14 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,7 @@ type serveOptions struct {
 	clear, secure, metrics string
 	latency                string
 	cert, key              string
+	acme                   server.ACME
 	selfSigned, check      bool
 	spool                  string
 	maxTests               int
@@ -48,11 +51,12 @@ func newServeCommand(a *cli.App) *cobra.Command {
 throughput1 in clear and over TLS, msak's latency1 over UDP, and /health. Locate clients
 of Measurement Lab find it at /v2/nearest/ndt/ndt7, /v2/nearest/msak/throughput1 and
 /v2/nearest/msak/latency1. TLS needs a certificate; without one the site serves clear
-tests only. A changed certificate file is used at once.
+tests only. A changed certificate file is used at once. --acme obtains and renews one;
+the authority must reach port 80 (http-01) or 443 (tls-alpn-01) of the host name.
 
 Each test leaves records in the spool, in Measurement Lab's folders and files: ndt7,
-throughput1 or latency1, and of bulk tests quality1 with TCP_INFO each 10 ms. They are durable before the client receives its
-Close. The site refuses tests above --max-tests, tests above the fair share of a client
+throughput1 or latency1, and of bulk tests quality1 with TCP_INFO each 10 ms. They are
+durable before the client receives its Close or result. The site refuses tests above --max-tests, tests above the fair share of a client
 block (/32 or /64), and all tests while the disk of the spool is full: status 429 with
 Retry-After and the reason. --client-address changes clients' addresses before a record
 reaches the disk: prefix keeps /24 and /64. With --archive, records move into bundles and
@@ -61,6 +65,7 @@ Parquet files of an archive (weir measure archive).
 SIGTERM drains the site: /health is 503, new tests are refused, and running ones end.`,
 		Example: `  weir measure serve --check                             check this host
   weir measure serve --cert cert.pem --key key.pem
+  weir measure serve --acme ndt.example.org              a certificate from Let's Encrypt
   weir measure serve --listen :8080 --tls-listen :8443 --self-signed --spool ./spool`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -78,6 +83,10 @@ SIGTERM drains the site: /health is 503, new tests are refused, and running ones
 	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:9990", "loopback address and port of metrics and /health; empty for none")
 	flags.StringVar(&o.cert, "cert", "", "certificate chain in PEM")
 	flags.StringVar(&o.key, "key", "", "key of the certificate in PEM")
+	flags.StringVar(&o.acme.Host, "acme", "", "host name of a certificate from an ACME authority; accepts its terms of service")
+	flags.StringVar(&o.acme.Directory, "acme-directory", "", "URL of the authority (default: Let's Encrypt)")
+	flags.StringVar(&o.acme.CAFile, "acme-ca", "", "certificate in PEM that signs the authority's own TLS (default: those of the system)")
+	flags.StringVar(&o.acme.Cache, "acme-cache", "", "folder of the account, certificate and key (default: .acme in the spool)")
 	flags.BoolVar(&o.selfSigned, "self-signed", false, "make a certificate for a lab; clients need --insecure")
 	flags.StringVar(&o.spool, "spool", "/var/spool/weir", "folder of the records")
 	flags.StringVar(&o.clientAddress, "client-address", "full", "clients' addresses in records: full, prefix or none")
@@ -94,6 +103,10 @@ func (o *serveOptions) verify() error {
 		return fault.New(fault.Usage, "give both", "--cert and --key belong together")
 	case o.cert != "" && o.selfSigned:
 		return fault.New(fault.Usage, "give one of them", "--self-signed and --cert are two certificates")
+	case o.acme.Host != "" && (o.cert != "" || o.selfSigned):
+		return fault.New(fault.Usage, "give one of --cert, --acme and --self-signed", "--acme and another certificate")
+	case o.acme.Host == "" && (o.acme.Directory != "" || o.acme.CAFile != "" || o.acme.Cache != ""):
+		return fault.New(fault.Usage, "add --acme with the host name", "--acme-directory, --acme-ca and --acme-cache belong to --acme")
 	case o.maxTests < 1 || o.maxTests > 1_000_000:
 		return fault.New(fault.Usage, "write --max-tests 50", "--max-tests %d is outside 1 to 1000000", o.maxTests)
 	case !known(o.clientAddress):
@@ -127,12 +140,16 @@ func loopback(address string) bool {
 // certificate returns the site's certificate; nil if none is given.
 func (o *serveOptions) certificate(log *slog.Logger) (*server.Certificate, error) {
 	switch {
+	case o.acme.Host != "":
+		with := o.acme
+		with.Cache = cmp.Or(with.Cache, filepath.Join(o.spool, ".acme"))
+		return server.NewACME(with)
 	case o.selfSigned:
 		return server.SelfSigned(ownNames()...)
 	case o.cert != "":
 		return server.LoadCertificate(o.cert, o.key, log)
 	case o.secureSet && o.secure != "":
-		return nil, fault.New(fault.Usage, "add --cert and --key, or --self-signed for a lab", "--tls-listen %s needs a certificate", o.secure)
+		return nil, fault.New(fault.Usage, "add --cert and --key, --acme, or --self-signed for a lab", "--tls-listen %s needs a certificate", o.secure)
 	}
 	return nil, nil
 }
