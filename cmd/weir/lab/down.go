@@ -26,11 +26,12 @@ func newDownCommand(a *cli.App) *cobra.Command {
 	var all, runs bool
 	command := &cobra.Command{
 		Use:   "down [ID...]",
-		Short: "Take labs down, and remove the remains of killed ones",
-		Long: `Take labs down: the named ones, the only one that is up, or with --all every lab that
-is up. Programs inside are terminated. The remains of killed labs are removed in any
-case; --all also removes the namespaces of labs without a directory. Running
-measurements are kept unless --runs is given.`,
+		Short: "Take labs down, and remove the leftovers of killed labs",
+		Long: `Take down the labs with the given IDs. Without an ID, take down the only lab that is up;
+with --all, take down every lab that is up. The programs inside these labs are
+terminated. The command always removes the leftovers of killed labs. With --all it also
+removes unused namespaces and cgroups of labs without a directory. Running measurements
+continue unless --runs is given.`,
 		Example: `  sudo weir lab down
   sudo weir lab down 3fa9c1
   sudo weir lab down --all`,
@@ -45,7 +46,7 @@ measurements are kept unless --runs is given.`,
 					return err
 				}
 				for _, name := range orphans {
-					a.Say("removed namespace %s, which no lab owns", name)
+					a.Say("removed %s: a namespace or cgroup without a lab", name)
 				}
 			}
 			chosen, err := labsToEnd(args, all, runs)
@@ -73,14 +74,14 @@ measurements are kept unless --runs is given.`,
 			}{"weir-lab-down/1", ended})
 		},
 	}
-	command.Flags().BoolVar(&all, "all", false, "every lab that is up")
-	command.Flags().BoolVar(&runs, "runs", false, "with --all: measurements too")
+	command.Flags().BoolVar(&all, "all", false, "take down every lab that is up")
+	command.Flags().BoolVar(&runs, "runs", false, "with --all: also end running measurements")
 	return command
 }
 
 func labsToEnd(ids []string, all, runs bool) ([]instance.Info, error) {
 	if all && len(ids) > 0 {
-		return nil, fault.New(fault.Usage, "leave one of them out", "--all and ids together")
+		return nil, fault.New(fault.Usage, "use either --all or IDs", "--all and IDs were given together")
 	}
 	list, err := instance.List()
 	if err != nil {

@@ -25,7 +25,7 @@ A scenario file describes hosts, links, traffic and parameters. The lab builds t
 as network namespaces, checks by measurement that the links match the file, runs every
 combination of parameters in random order, and writes an evidence bundle: a folder with
 samples, verdicts, figures and report.html. Nothing outside the lab's own namespaces
-changes. The next weir lab command removes the remains of a killed lab.`,
+changes. The next weir lab command removes the leftovers of a killed lab.`,
 		Example: `  weir lab list                              the scenarios that come with Weir
   sudo weir lab run loss-quick               the effect of 1 % packet loss on TCP
   sudo weir lab run my.yaml --set loss=0%,1% --out results/one
@@ -38,11 +38,11 @@ changes. The next weir lab command removes the remains of a killed lab.`,
 	return command
 }
 
-// sweep removes the remains of killed labs.
+// sweep removes the leftovers of killed labs.
 func sweep(a *cli.App) error {
 	removed, err := instance.Sweep()
 	if len(removed) > 0 {
-		a.Say("removed remains of a killed lab: %s", strings.Join(removed, ", "))
+		a.Say("removed leftovers of a killed lab: %s", strings.Join(removed, ", "))
 	}
 	return err
 }

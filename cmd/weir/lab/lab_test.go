@@ -55,7 +55,7 @@ func TestLabMistakesAreExplained(t *testing.T) {
 		{[]string{"exec", "a", "--", "true"}, "no lab is up"},
 		{[]string{"exec", "--lab", "ffffff", "a", "true"}, `no lab "ffffff"`},
 		{[]string{"down", "ffffff"}, `no lab "ffffff"`},
-		{[]string{"down", "--all", "ffffff"}, "leave one of them out"},
+		{[]string{"down", "--all", "ffffff"}, "use either --all or IDs"},
 		{[]string{"lost"}, "is not a command of weir lab"},
 	} {
 		status, stdout, stderr := labCommand(t, test.args...)
