@@ -41,7 +41,7 @@ func Add(e *engine.Engine, c Config, a Attachment) error {
 	_, err = e.EditOwned(Owner, func(own []engine.OwnedScope) []engine.OwnedScope {
 		own = without(own, want.Owner.ID)
 		if slices.ContainsFunc(own, func(s engine.OwnedScope) bool { return s.Name == want.Name }) {
-			want.Name = "cni/" + a.ContainerID + "/" + a.IfName
+			want.Name = "cni/" + want.Owner.ID
 		}
 		return append(own, want)
 	})

@@ -71,12 +71,7 @@ func newNode(t *testing.T, main, weir string) *node {
 	t.Helper()
 	n := &node{t: t, ns: testutil.Namespace(t, "node")}
 	for _, name := range []string{"host-local", main} {
-		if _, err := os.Stat(filepath.Join(debianPlugins, name)); err != nil {
-			if os.Getenv("CI") != "" && os.Getenv("TEST_KERNEL") == "" {
-				t.Fatalf("CI must have the CNI plugin %s: make install-deps", name)
-			}
-			t.Skipf("needs the CNI plugin %s: make install-deps", name)
-		}
+		testutil.Command(t, filepath.Join(debianPlugins, name))
 	}
 	own, err := os.Executable()
 	if err != nil {
