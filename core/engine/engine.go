@@ -99,7 +99,7 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	out.Notes = append(append(out.Notes, e.planNotes(next)...), next.asideNotes()...)
 	orphaned, err := e.orphaned(have)
 	if orphaned {
-		out.Notes = append(out.Notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
+		out.Notes = append(out.Notes, fmt.Sprintf(noteOrphaned, e.PinDir, e.StateDir))
 	}
 	return out, err
 }
@@ -237,7 +237,7 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 		return Outcome{}, err
 	}
 	if orphaned {
-		notes = append(notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
+		notes = append(notes, fmt.Sprintf(noteOrphaned, e.PinDir, e.StateDir))
 	}
 	out.Notes = append(notes, next.asideNotes()...)
 	return out, s.commit()

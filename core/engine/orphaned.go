@@ -11,8 +11,8 @@ import (
 	"weir/internal/fault"
 )
 
-// noteLost is the note about orphaned programs.
-const noteLost = "programs pinned below %s are active without a state in %s: they are removed first"
+// noteOrphaned is the note about orphaned programs.
+const noteOrphaned = "programs pinned below %s are active without a state in %s: they are removed first"
 
 // orphaned reports whether pins exist without a state file, for instance because the state folder
 // was moved. Without the right to read pins it returns false.

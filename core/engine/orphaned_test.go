@@ -107,7 +107,7 @@ func TestPinsWithoutAStateFileAreReported(t *testing.T) {
 			t.Errorf("%s: %q", what, notes)
 		}
 	}
-	if status, err := e.Status(); err != nil || !status.Lost {
+	if status, err := e.Status(); err != nil || !status.Orphaned {
 		t.Errorf("status: %+v, %v", status, err)
 	}
 	out, err := e.Plan(want)
@@ -119,7 +119,7 @@ func TestPinsWithoutAStateFileAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	reported("apply", out.Notes)
-	if status, err := e.Status(); err != nil || status.Lost || !status.Enforced || len(status.Scopes) != 1 {
+	if status, err := e.Status(); err != nil || status.Orphaned || !status.Enforced || len(status.Scopes) != 1 {
 		t.Errorf("status after an apply: %+v, %v", status, err)
 	}
 	if err := os.RemoveAll(e.StateDir); err != nil {
@@ -128,7 +128,7 @@ func TestPinsWithoutAStateFileAreReported(t *testing.T) {
 	if released, err := e.Release(); err != nil || !released || attached(t, e) != 0 {
 		t.Errorf("release: %v, %v, %d programs", released, err, attached(t, e))
 	}
-	if status, err := e.Status(); err != nil || status.Lost {
+	if status, err := e.Status(); err != nil || status.Orphaned {
 		t.Errorf("status after a release: %+v, %v", status, err)
 	}
 }
@@ -149,7 +149,7 @@ func TestASecondWeirIsRejectedBeforeAnyChange(t *testing.T) {
 		t.Errorf("apply: %v", err)
 	}
 	status, err := second.Status()
-	if err != nil || status.Interrupted || status.Lost {
+	if err != nil || status.Interrupted || status.Orphaned {
 		t.Errorf("status: %+v, %v", status, err)
 	}
 	if released, err := second.Release(); released || err == nil {

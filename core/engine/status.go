@@ -19,7 +19,7 @@ type Status struct {
 	Enforced    bool           `json:"enforced" doc:"The data planes of all active modules are complete."`
 	Interrupted bool           `json:"interrupted" doc:"An apply or release was interrupted; the next command completes it."`
 	Underway    bool           `json:"underway,omitempty" doc:"An apply or release is running; other values may change."`
-	Lost        bool           `json:"lost,omitempty" doc:"Programs are active without a state: end them with weir release."`
+	Orphaned    bool           `json:"orphaned,omitempty" doc:"Programs are active without a state: end them with weir release."`
 	Applied     time.Time      `json:"applied,omitzero"`
 	Scopes      []ScopeStatus  `json:"scopes"`
 	Modules     []ModuleStatus `json:"modules"`
@@ -87,7 +87,7 @@ func (e *Engine) ReadStatus() (Status, error) {
 	}
 	have, err := s.read(current)
 	if err == nil && begun == nil {
-		status.Lost, err = e.orphaned(have)
+		status.Orphaned, err = e.orphaned(have)
 	}
 	if err != nil || have.Applied.IsZero() {
 		return status, err

@@ -105,7 +105,7 @@ func (k *runner) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if changes.Doubt {
+	if changes.Uncertain {
 		if err := k.table.Renew(0); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ const NoPolicy = "No policy is active."
 
 // NoScopes describes a state without scopes and items.
 func NoScopes(status engine.Status) string {
-	if status.Lost {
+	if status.Orphaned {
 		return "Programs of Weir are active without a state. 'weir release' ends them."
 	}
 	if status.Interrupted {

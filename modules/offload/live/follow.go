@@ -28,8 +28,8 @@ type Changes struct {
 	Neighbors map[state.Where]bool
 	Links     bool
 	// Anew requires a complete read: events were lost, or the kernel changes more than it reports.
-	// Doubt means that the state may be wrong until then.
-	Anew, Doubt bool
+	// Uncertain means that the state may be wrong until then.
+	Anew, Uncertain bool
 }
 
 // Follow subscribes, then reads the state: nothing in between is missed.
@@ -81,7 +81,7 @@ func (f *Follower) Next(ctx context.Context, most time.Duration) (c Changes, err
 		if c.Anew, err = f.Refilter(); err != nil {
 			return c, err
 		}
-		c.Doubt = c.Anew
+		c.Uncertain = c.Anew
 	}
 	return c, f.events.Drain(batch, func(e *routing.Event) { f.take(e, &c) })
 }
@@ -101,7 +101,7 @@ func (f *Follower) Refilter() (changed bool, err error) {
 func (f *Follower) take(e *routing.Event, c *Changes) {
 	switch e.Kind {
 	case routing.Lost, routing.RuleEvent, routing.SettingEvent, routing.ObjectEvent:
-		c.Anew, c.Doubt = true, true
+		c.Anew, c.Uncertain = true, true
 		return
 	case routing.RouteEvent:
 		if e.Cloned {
@@ -124,7 +124,7 @@ func (f *Follower) take(e *routing.Event, c *Changes) {
 		}
 		return
 	case routing.AddressEvent:
-		c.Anew, c.Doubt = true, c.Doubt || e.Gone // so do routes with that source
+		c.Anew, c.Uncertain = true, c.Uncertain || e.Gone // so do routes with that source
 	}
 	put(f.State, e)
 }

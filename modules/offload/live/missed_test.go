@@ -71,7 +71,7 @@ func TestLostEventsAreMadeGood(t *testing.T) {
 		for {
 			c, err := f.Next(t.Context(), 10*time.Millisecond)
 			must(t, err)
-			if c.Anew && c.Doubt {
+			if c.Anew && c.Uncertain {
 				lost = true
 			}
 			if !c.Anew && len(c.Routes) == 0 {
