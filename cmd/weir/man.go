@@ -120,10 +120,10 @@ func under(command *cobra.Command, names ...string) bool {
 
 func exitStatuses(command *cobra.Command) []entry {
 	all := []entry{
-		{"0", "Done, and every verdict holds."},
-		{"1", "Failed, or a verdict does not hold."},
+		{"0", "Success, and every verdict passed."},
+		{"1", "The command or a verdict failed."},
 		{"2", "Wrong usage or bad input. Nothing has changed."},
-		{"3", "The testbed cannot support the measurement."},
+		{"3", "The host cannot support the treatment or the measurement."},
 		{"4", "Not permitted."},
 	}
 	if under(command, "run") || command.Name() == "exec" || command.Name() == "shell" {

@@ -26,13 +26,13 @@ type bypass struct {
 // bypasses lists the bypasses tried for every charged scope, in order.
 func bypasses() []bypass {
 	return []bypass{
-		{"sockets opened before", "a process opens a connection outside and then moves into the scope, or its socket gets the scope's mark; the sockets of the scope's real processes are checked too", (*runner).movedProcess},
-		{"tunnel", "VXLAN, GRE and IPIP, if the kernel has them, between two test namespaces", (*runner).tunnel},
-		{"loopback", "within one namespace; if loopback is exempt, its rate is measured inside and outside the scope", (*runner).loopback},
-		{"super-packets", "the charge is compared with the bytes that a device counts after the kernel's segmentation", (*runner).superPackets},
-		{"another network namespace", "the same process in another namespace", (*runner).anotherNamespace},
+		{"sockets opened before", "a process opens a connection outside and then moves into the scope, or its socket gets the scope's mark; the sockets of the processes in the scope are also checked", (*runner).movedProcess},
+		{"tunnel", "a VXLAN, GRE or IPIP tunnel between two test namespaces, if the kernel supports it", (*runner).tunnel},
+		{"loopback", "a flow over loopback; if loopback is exempt, its rate is measured inside and outside the scope", (*runner).loopback},
+		{"super-packets", "the charged bytes of GSO packets are compared with the bytes that a device counts after segmentation", (*runner).superPackets},
+		{"another network namespace", "the same process in another network namespace", (*runner).anotherNamespace},
 		{"IPv6", "the same flow over IPv6", (*runner).otherFamily},
-		{module.ForwardedTraffic, "the host is checked for forwarded packets that match the scope and are not charged", (*runner).forwarding},
+		{module.ForwardedTraffic, "Weir checks whether the host forwards packets that match the scope but are not charged", (*runner).forwarding},
 	}
 }
 

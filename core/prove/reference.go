@@ -14,14 +14,14 @@ type Described struct{ Name, Meaning string }
 // Verdicts describes the verdicts of checks.
 func Verdicts() []Described {
 	return []Described{
-		{string(Holds), "the promise is kept"},
-		{string(Under), "the scope gets less than the promise"},
-		{string(Leaks), "the scope gets more, or some of its traffic was not charged"},
-		{string(Loses), "the rate is enforced by too many drops"},
-		{string(Fails), "a promise other than a rate is broken"},
+		{string(Holds), "the measured value is as promised"},
+		{string(Under), "the scope gets less than the promised rate"},
+		{string(Leaks), "the scope gets more than the promised rate, or some of its traffic was not charged"},
+		{string(Loses), "too many packets are lost or retransmitted"},
+		{string(Fails), "a measured value other than a rate differs from the promise"},
 		{string(CannotSay), "unknown; the reason is given"},
 		{string(Shadow), "the scope only counts"},
-		{string(Members), "a group: its members are measured one by one"},
+		{string(Members), "the scope is a group, and each of its members is measured"},
 	}
 }
 
@@ -29,10 +29,10 @@ func Verdicts() []Described {
 func States() []Described {
 	return []Described{
 		{string(Covered), "the traffic is charged"},
-		{string(Escapes), "traffic uses the bypass now"},
-		{string(CanEscape), "the bypass exists; no traffic used it"},
-		{string(Slowed), "exempt traffic is slowed"},
-		{string(NotApplicable), "the scope has no such traffic, or it is exempt on purpose"},
+		{string(Escapes), "traffic uses the bypass at present"},
+		{string(CanEscape), "the bypass works, but no traffic used it"},
+		{string(Slowed), "exempt traffic is slowed down"},
+		{string(NotApplicable), "the scope has no such traffic, or the traffic is exempt on purpose"},
 		{string(Unknown), "unknown; the reason is given"},
 	}
 }
@@ -45,15 +45,15 @@ func Bypasses(modules []module.Module) (all []Described) {
 	for _, r := range modules {
 		for _, column := range r.Columns().Host {
 			if column.Bypass != "" {
-				all = append(all, Described{column.Bypass, "of `" + r.Name() + "`, for all scopes, counted since the apply: " + strings.TrimSuffix(column.Help, ".")})
+				all = append(all, Described{column.Bypass, "`" + r.Name() + "` counts, for all scopes since the apply: " + strings.TrimSuffix(column.Help, ".")})
 			}
 		}
 	}
-	all = append(all, Described{packetSocketsName, "for all scopes: frames that bypass the kernel's stack are not charged; the number of open packet sockets"})
+	all = append(all, Described{packetSocketsName, "for all scopes: the open packet sockets are counted, because frames that bypass the kernel's stack are not charged"})
 	for _, r := range modules {
 		if t, tries := r.(module.Trier); tries {
 			for _, trial := range t.Trials() {
-				all = append(all, Described{trial.Name, "of `" + r.Name() + "`: " + trial.Mechanism + "; tried once, with a separate data plane on a separate cgroup"})
+				all = append(all, Described{trial.Name, "`" + r.Name() + "` tries once, with a separate data plane on a separate cgroup: " + trial.Mechanism})
 			}
 		}
 	}

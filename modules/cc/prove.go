@@ -63,5 +63,5 @@ func judge(name string, needsECN bool, samples []module.Sample, others map[strin
 // Judges describes the check.
 func (Module) Judges() []module.Judged {
 	return []module.Judged{{Check: key, Of: "a scope with a congestion control of its own", Looks: "one TCP connection at 1 Mbit/s with the control of the scope",
-		Holds: "each sending socket has the control at its end; another one fails"}}
+		Holds: "each sending socket has the control when the flow ends"}}
 }

@@ -58,6 +58,6 @@ func judge(want dscp.DSCP, samples []module.Sample, around []policy.Scope) (modu
 
 // Judges describes the check.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: key, Of: "a scope with a class, but as-asked", Looks: "the DSCP of every datagram, and of the last packet of each TCP connection's handshake, where it arrives",
-		Holds: "all of them have the scope's DSCP"}}
+	return []module.Judged{{Check: key, Of: "a scope with a class other than as-asked", Looks: "the DSCP of every datagram, and of the last packet of each TCP handshake, at the receiver",
+		Holds: "all these packets have the scope's DSCP"}}
 }

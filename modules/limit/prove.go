@@ -41,8 +41,8 @@ const rateCheckName = "rate"
 
 // Judges describes the check.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: rateCheckName, Of: "each direction of a scope that is limited", Looks: "TCP at full speed, UDP above the promise, QUIC-like flows and short transfers; small packets beside TCP",
-		Holds: fmt.Sprintf("the received rate is the promised rate, %+.0f %% to %+.0f %%, all of it is charged, and losses stay below their bounds", -100*below, 100*above)}}
+	return []module.Judged{{Check: rateCheckName, Of: "each limited direction of a scope", Looks: "TCP at full speed, UDP above the promised rate, QUIC-like flows, short transfers, and small packets concurrent with TCP",
+		Holds: fmt.Sprintf("the received rate differs from the promised rate by %+.0f %% to %+.0f %%, all traffic is charged, and losses stay below their bounds", -100*below, 100*above)}}
 }
 
 // rateCheck returns the check of a rate, with TCP at full speed and UDP above the rate.

@@ -51,6 +51,6 @@ const forwarding = "forwarding"
 
 // Judges documents the inspection.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: forwarding, Of: "the fast path", Looks: fmt.Sprintf("%d random addresses and all boundaries, and %d test runs of the program", inspectRandom, inspectPackets),
-		Holds: "each packet is forwarded as by the kernel"}}
+	return []module.Judged{{Check: forwarding, Of: "the fast path", Looks: fmt.Sprintf("%d random addresses, all boundaries of prefixes, and %d test runs of the program", inspectRandom, inspectPackets),
+		Holds: "each decision is that of the kernel"}}
 }

@@ -213,6 +213,6 @@ func run(program *ebpf.Program, d drawn, header int) (dscp.DSCP, error) {
 
 // Judges documents the inspection.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: "the border's name", Of: "each border", Looks: fmt.Sprintf("%d packets of prefixes and DSCPs drawn from the seed, in test runs of the active programs", inspectPackets),
-		Holds: "each gets the DSCP that the policy says"}}
+	return []module.Judged{{Check: "the border's name", Of: "each border", Looks: fmt.Sprintf("%d packets with random prefixes and DSCPs, in test runs of the active programs", inspectPackets),
+		Holds: "each packet gets the DSCP of the policy"}}
 }

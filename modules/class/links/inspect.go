@@ -242,6 +242,6 @@ func (t *Treatment) judge(one *module.Inspection, m measured) {
 
 // Judges documents the inspection.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: "the link's name", Of: "each link with classes", Looks: "packets of all its classes for two seconds, more than it carries of less than best effort, in the order in which they leave",
-		Holds: "all classes but " + lowEffort + " lose nothing and stay in order, and it gets the rest"}}
+	return []module.Judged{{Check: "the link's name", Of: "each link with classes", Looks: "two seconds of load in all classes, with more less-than-best-effort traffic than the link can carry; packets are captured in the order in which they leave",
+		Holds: "all classes except " + lowEffort + " lose nothing, no class is reordered, and " + lowEffort + " gets the remaining rate"}}
 }
