@@ -124,9 +124,9 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 		if strings.Contains(err.Error(), "JIT is required") || strings.Contains(err.Error(), "not allowed in non-JITed programs") {
 			testutil.Need(t, "jit", err)
 		}
-		var refusal *ebpf.VerifierError
-		if errors.As(err, &refusal) {
-			last := refusal.Log[max(0, len(refusal.Log)-20):]
+		var rejection *ebpf.VerifierError
+		if errors.As(err, &rejection) {
+			last := rejection.Log[max(0, len(rejection.Log)-20):]
 			t.Fatalf("%v\n%s", err, strings.Join(last, "\n"))
 		}
 		t.Fatal(err)

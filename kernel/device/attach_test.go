@@ -167,7 +167,7 @@ func TestPinnedProgramsAreFoundAgain(t *testing.T) {
 	eachMechanism(t, func(t *testing.T, mechanism device.Mechanism, ns *netns.Namespace) {
 		tr, o := newTrail(t), device.Options{Mechanism: mechanism, Pins: testutil.BPFFS(t) + "/pins"}
 		for digit, order := range []device.Order{0, 7} {
-			a, err := device.Attach(ns, "a", device.Ingress, order, "room"+string(rune('a'+digit)), tr.program(t, int32(digit+1)), o)
+			a, err := device.Attach(ns, "a", device.Ingress, order, "module"+string(rune('a'+digit)), tr.program(t, int32(digit+1)), o)
 			must(t, err)
 			must(t, a.Close())
 		}
@@ -205,7 +205,7 @@ func TestAPinThatWasRemovedIsMadeGood(t *testing.T) {
 		tr, o := newTrail(t), device.Options{Mechanism: mechanism, Pins: testutil.BPFFS(t) + "/pins"}
 		program := tr.program(t, 1)
 		for range 20 {
-			a, err := device.Attach(ns, "a", device.Ingress, 3, "room", program, o)
+			a, err := device.Attach(ns, "a", device.Ingress, 3, "module", program, o)
 			must(t, err)
 			must(t, a.Close())
 			pins, err := filepath.Glob(o.Pins + "/*")
@@ -214,7 +214,7 @@ func TestAPinThatWasRemovedIsMadeGood(t *testing.T) {
 				must(t, os.Remove(pin))
 			}
 		}
-		a, err := device.Attach(ns, "a", device.Ingress, 3, "room", program, o)
+		a, err := device.Attach(ns, "a", device.Ingress, 3, "module", program, o)
 		must(t, err)
 		if got := tr.seen(t, ns, "b"); got != 1 {
 			t.Errorf("seen by %d, want 1", got)
@@ -226,11 +226,11 @@ func TestAPinThatWasRemovedIsMadeGood(t *testing.T) {
 func TestADeviceThatGoesTakesItsProgramsAlong(t *testing.T) {
 	eachMechanism(t, func(t *testing.T, mechanism device.Mechanism, ns *netns.Namespace) {
 		tr := newTrail(t)
-		a, err := device.Attach(ns, "a", device.Egress, 1, "room", tr.program(t, 1), device.Options{Mechanism: mechanism})
+		a, err := device.Attach(ns, "a", device.Egress, 1, "module", tr.program(t, 1), device.Options{Mechanism: mechanism})
 		must(t, err)
 		run(t, ns, "ip", "link del dev a")
 		must(t, a.Detach())
-		_, err = device.Attach(ns, "a", device.Egress, 1, "room", tr.program(t, 1), device.Options{Mechanism: mechanism})
+		_, err = device.Attach(ns, "a", device.Egress, 1, "module", tr.program(t, 1), device.Options{Mechanism: mechanism})
 		if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), "the device is gone") {
 			t.Errorf("attached to what is gone: %v", err)
 		}
@@ -244,7 +244,7 @@ func TestAForeignFilterInTheWayIsSaid(t *testing.T) {
 	must(t, tr.program(t, 9).Pin(path))
 	run(t, ns, "tc", "qdisc add dev a clsact")
 	run(t, ns, "tc", "filter add dev a egress prio 1 bpf da object-pinned "+path)
-	_, err := device.Attach(ns, "a", device.Egress, 5, "room", tr.program(t, 1), device.Options{Mechanism: device.Clsact})
+	_, err := device.Attach(ns, "a", device.Egress, 5, "module", tr.program(t, 1), device.Options{Mechanism: device.Clsact})
 	if fault.Of(err) != fault.Testbed || !strings.Contains(err.Error(), "foreign filter has priority 1") {
 		t.Errorf("%v", err)
 	}

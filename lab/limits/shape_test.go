@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 const behindARouter = `
 version: 1
-title: limits by delay
+title: shaped limits
 hosts: [a, b]
 routers: [r]
 links:

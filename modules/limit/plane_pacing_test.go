@@ -193,7 +193,7 @@ func TestShapingPacesNoSocketBesidePolicing(t *testing.T) {
 	const device = "  a: {interface: eth0, egress: {rate: 10Mbit, mode: shape}}\n"
 	d.apply(device + "  b: {user: 4711, egress: 10Mbit}\n")
 	if got := exchange(); got != unpaced {
-		t.Errorf("paced at %d octet/s beside a limit by refusal", got)
+		t.Errorf("paced at %d octet/s beside a policer", got)
 	}
 	d.apply(device)
 	testutil.Need(t, "sk_storage-updates", func() error {

@@ -73,14 +73,14 @@ scopes:
 	}
 	rest := policedState(all).ByName()
 	if both := treatmentOf(rest["both"].Scope); len(rest) != 2 || both.Egress == nil || both.Ingress != nil || treatmentOf(rest["dark"].Scope).Ingress == nil {
-		t.Errorf("by refusal: %+v", rest)
+		t.Errorf("policed: %+v", rest)
 	}
 	if treatmentOf(all.Scopes[0].Scope).Ingress == nil {
 		t.Error("the state was changed")
 	}
 	for i, want := range map[int]bool{0: true, 1: true, 2: false} {
 		if got := shaped(all.Scopes[i].Scope, Ingress); got != want {
-			t.Errorf("%s by delay: %t", all.Scopes[i].Name, got)
+			t.Errorf("%s shaped: %t", all.Scopes[i].Name, got)
 		}
 	}
 	for i, s := range []policy.Scope{all.Scopes[0].Scope, all.Scopes[1].Scope} {

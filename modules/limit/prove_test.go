@@ -111,7 +111,7 @@ func TestChecksOfAScope(t *testing.T) {
 	c := all[1].Charged
 	for _, name := range append([]string{c.Octets, c.Packets, c.Segments, c.Dropped}, all[1].Counters...) {
 		if columns[name] != module.Counter {
-			t.Errorf("%q is no counter of the room", name)
+			t.Errorf("%q is no counter of the module", name)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func TestWhatIsAtThePortIsLeft(t *testing.T) {
 		t.Error("a port with a filter is taken")
 	}
 	if text := r.ingress("p1") + r.ingress("p0"); !strings.Contains(text, "203.0.113.1") || strings.Contains(text, "goto") {
-		t.Errorf("after the refusal:\n%s", text)
+		t.Errorf("after the rejection:\n%s", text)
 	}
 }
 

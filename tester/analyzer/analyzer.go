@@ -87,12 +87,12 @@ func Attach(ns *netns.Namespace, device string, options Options) (*Analyzer, err
 		return err
 	})
 	if err != nil {
-		return nil, errors.Join(refusal(found, err), a.Close())
+		return nil, errors.Join(rejection(found, err), a.Close())
 	}
 	return a, nil
 }
 
-func refusal(device rtnl.Device, err error) error {
+func rejection(device rtnl.Device, err error) error {
 	err = fmt.Errorf("attach analyzer to %s in native XDP mode: %w", device.Name, err)
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):

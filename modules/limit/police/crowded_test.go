@@ -99,7 +99,7 @@ func TestTimersAreSparedWhereRepairsAreDropped(t *testing.T) {
 	const segments = 4
 	fillAt(t, c.plane, 0, Ingress, 6*l.Drop)
 	octets := c.send(t, segments)
-	testutil.Eventually(t, 15*time.Second, "the refusal of a repair at the ceiling", func() bool { return c.state(t).Crowded == 1 })
+	testutil.Eventually(t, 15*time.Second, "the rejection of a retransmission at the ceiling", func() bool { return c.state(t).Crowded == 1 })
 	if n := countersAt(t, c.plane, 0, Ingress); n.Dropped <= segments || n.Forced != 0 {
 		t.Errorf("at the ceiling %d segments were refused and %d forced, want more than %d and none", n.Dropped, n.Forced, segments)
 	}

@@ -22,7 +22,7 @@ func (f *Full) Unwrap() error { return f.Err }
 
 // outOfSpace converts the errors of drivers for a full table to a Full.
 func outOfSpace(prefixes int, err error) error {
-	if slices.ContainsFunc([]error{unix.ENOSPC, unix.ENOMEM, unix.E2BIG}, func(room error) bool { return errors.Is(err, room) }) {
+	if slices.ContainsFunc([]error{unix.ENOSPC, unix.ENOMEM, unix.E2BIG}, func(cause error) bool { return errors.Is(err, cause) }) {
 		return &Full{prefixes, err}
 	}
 	return err
