@@ -40,7 +40,7 @@ type Request struct {
 // Response is a lender's response.
 type Response struct {
 	Rejection *Rejection                               `json:"rejection,omitempty"` // nothing was changed
-	Notes     []string                                 `json:"notes,omitempty"`   // requested features that are unavailable
+	Notes     []string                                 `json:"notes,omitempty"`     // requested features that are unavailable
 	Counted   map[direction.Direction]*police.Counters `json:"counted,omitempty"`
 	Class     json.RawMessage                          `json:"class,omitempty"` // result of the class, as in weir run --format json
 }
