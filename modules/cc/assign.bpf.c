@@ -134,8 +134,10 @@ static __always_inline void request_initial_window(struct bpf_sock_ops *ops, con
 	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
 
-	if (tp && scope && scope->receive.target && !is_loopback(tp))
-		ops->reply = RLEDBAT_INITIAL;
+	if (!tp || !scope || !scope->receive.target || is_loopback(tp))
+		return;
+	ops->reply = RLEDBAT_INITIAL;
+	request_small_unit(ops, tp);
 }
 
 static __always_inline void request_ecn(struct bpf_sock_ops *ops, const struct match_scopes *found)

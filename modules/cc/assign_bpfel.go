@@ -47,6 +47,34 @@ type assignCcSettings struct {
 	Filled uint32
 }
 
+type assignLedbatCount struct {
+	_      structs.HostLayout
+	Began  uint32
+	Number uint32
+	In     uint32
+	Before uint32
+}
+
+type assignLedbatPath struct {
+	_      structs.HostLayout
+	Delays struct {
+		_      structs.HostLayout
+		Base   [10]uint32
+		Recent [4]uint32
+		Minute uint32
+	}
+	Active  assignLedbatCount
+	Slowed  uint32
+	Sampled uint32
+}
+
+type assignLedbatPathKey struct {
+	_     structs.HostLayout
+	Netns uint64
+	Local [4]uint32
+	Peer  [4]uint32
+}
+
 type assignLedbatTunables struct {
 	_        structs.HostLayout
 	Target   uint32
@@ -113,6 +141,12 @@ type assignReceiveSocket struct {
 	Own    uint32
 	Bound  uint32
 	Scope  uint32
+	Member struct {
+		_       structs.HostLayout
+		Crowded uint16
+		Active  uint16
+	}
+	Measure uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -120,8 +154,10 @@ type assignReceiveSocket struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	assignMapAssignCounts    = "assign_counts"
+	assignMapAssignCrowds    = "assign_crowds"
 	assignMapAssignScopes    = "assign_scopes"
 	assignMapAssignSettings  = "assign_settings"
+	assignMapLedbatPaths     = "ledbat_paths"
 	assignMapReceiveSockets  = "receive_sockets"
 	assignMapScopeCgroups    = "scope_cgroups"
 	assignMapScopeInterfaces = "scope_interfaces"
@@ -188,8 +224,10 @@ type assignProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type assignMapSpecs struct {
 	AssignCounts    *ebpf.MapSpec `ebpf:"assign_counts"`
+	AssignCrowds    *ebpf.MapSpec `ebpf:"assign_crowds"`
 	AssignScopes    *ebpf.MapSpec `ebpf:"assign_scopes"`
 	AssignSettings  *ebpf.MapSpec `ebpf:"assign_settings"`
+	LedbatPaths     *ebpf.MapSpec `ebpf:"ledbat_paths"`
 	ReceiveSockets  *ebpf.MapSpec `ebpf:"receive_sockets"`
 	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
@@ -230,8 +268,10 @@ func (o *assignObjects) Close() error {
 // It can be passed to loadAssignObjects or ebpf.CollectionSpec.LoadAndAssign.
 type assignMaps struct {
 	AssignCounts    *ebpf.Map `ebpf:"assign_counts"`
+	AssignCrowds    *ebpf.Map `ebpf:"assign_crowds"`
 	AssignScopes    *ebpf.Map `ebpf:"assign_scopes"`
 	AssignSettings  *ebpf.Map `ebpf:"assign_settings"`
+	LedbatPaths     *ebpf.Map `ebpf:"ledbat_paths"`
 	ReceiveSockets  *ebpf.Map `ebpf:"receive_sockets"`
 	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
@@ -245,8 +285,10 @@ type assignMaps struct {
 func (m *assignMaps) Close() error {
 	return _AssignClose(
 		m.AssignCounts,
+		m.AssignCrowds,
 		m.AssignScopes,
 		m.AssignSettings,
+		m.LedbatPaths,
 		m.ReceiveSockets,
 		m.ScopeCgroups,
 		m.ScopeInterfaces,

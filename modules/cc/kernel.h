@@ -16,7 +16,29 @@ enum { TCP_SYN_RECV = 3, TCP_CLOSE = 7, TCP_LISTEN = 10 };
 #define ECN_NEGOTIATED 0x11 /* RFC 3168, or accurate ECN (Linux 6.18) */
 #define ECN_ECHO       0x04 /* set ECE in every acknowledgment */
 
+#define FAMILY_IPV6 10
+
+struct net {
+	__u64 net_cookie;
+} KERNEL;
+
+typedef struct {
+	struct net *net; /* absent without network namespaces */
+} KERNEL possible_net_t;
+
+struct in6_addr___kernel {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+} KERNEL;
+
 struct sock_common {
+	possible_net_t skc_net;
+	unsigned short skc_family;
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	struct in6_addr___kernel skc_v6_daddr;
+	struct in6_addr___kernel skc_v6_rcv_saddr;
 	unsigned char skc_state;
 	__be16 skc_dport;
 	__u16 skc_num;

@@ -53,6 +53,17 @@ const volatile struct ledbat_tunables ledbat_tuned = {.target = 60000};
 /* 1: report every step to ledbat_events. */
 const volatile __u8 ledbat_tracing = 0;
 
+/* One entry: the connections of this control that are crowded out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ledbat_count);
+} ledbat_crowds SEC(".maps");
+
+#define MAX_TURNS 244141 /* ticks: 4 s */
+#define PAIR_RATE 250 /* segments/s, so that the second follows in 4 ms */
+
 /* Steps of all connections, with tracing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -88,6 +99,9 @@ void BPF_PROG(ledbat_init, struct sock *sk)
 	struct ledbat *ca = state_of(sk);
 
 	init_delays(&ca->delays, ticks());
+	struct ledbat_path *path = path_of(sk, ticks());
+	if (path)
+		inherit_base(path, &ca->delays);
 	ca->until = 0;
 	ca->began = 0;
 	ca->saved = 0;
@@ -100,6 +114,7 @@ void BPF_PROG(ledbat_init, struct sock *sk)
 	ca->phase = LEDBAT_START;
 	ca->seen = 0;
 	ca->before = 0;
+	ca->member = (struct ledbat_member){};
 	/* Unpaced bursts would build a queue. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
@@ -112,7 +127,7 @@ void BPF_PROG(ledbat_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	struct ledbat *ca = state_of(sk);
 	__s32 rtt = sample->rtt_us;
 
-	if (rtt <= 0)
+	if (rtt <= 0 || !ca->phase) /* of the handshake, before the start */
 		return;
 	rotate_minutes(&ca->delays, ticks());
 	add_delay(&ca->delays, rtt);
@@ -139,10 +154,10 @@ static __always_inline __u64 slow_start_increment(__u32 acked, __u32 base)
 
 /* Returns the change of the window in congestion avoidance for some acknowledged segments. */
 static __always_inline __s64 avoidance_increment(struct tcp_sock *tp, __u32 acked, __u32 base, __u32 delay,
-				__u32 limited)
+				__u32 limited, __u32 active)
 {
 	__u32 target = ledbat_tuned.target;
-	__s64 add = limited ? slow_start_increment(acked, base) / tp->snd_cwnd : 0;
+	__s64 add = limited ? slow_start_increment(acked, base) / tp->snd_cwnd / active : 0;
 
 	if (delay <= target)
 		return add;
@@ -166,6 +181,22 @@ static __always_inline __u32 path_window(struct tcp_sock *tp, __u32 base)
 static __always_inline void ignore_old_delays(struct tcp_sock *tp, struct ledbat *ca)
 {
 	ca->hold = tp->delivered + (ledbat_tuned.explore ? tp->packets_out : 0);
+}
+
+/*
+ * Returns the ticks until the next slowdown: nine times the duration of the last. Those that are
+ * crowded out take turns, so that one of them measures the path at a time.
+ */
+static __always_inline __u32 rest_after(struct tcp_sock *tp, struct ledbat *ca, __u32 now)
+{
+	__u32 zero = 0, rest = 9 * (now - ca->began), turns = rest;
+	struct ledbat_count *crowd = bpf_map_lookup_elem(&ledbat_crowds, &zero);
+
+	if (ledbat_tuned.explore && crowd && tp->snd_cwnd <= LEDBAT_MIN_WINDOW)
+		turns *= members(crowd);
+	if (turns > MAX_TURNS)
+		turns = MAX_TURNS;
+	return turns > rest ? turns : rest;
 }
 
 /* Ends slow start. next is the tick of the next slowdown. */
@@ -202,7 +233,7 @@ static __always_inline void slow_start(struct tcp_sock *tp, struct ledbat *ca, _
 	int enough = tp->snd_cwnd >= ca->saved && (!ledbat_tuned.explore || delay >= target / 4);
 
 	if (enough || delay > target - target / 4)
-		enter_avoidance(tp, ca, now + 9 * (now - ca->began), base);
+		enter_avoidance(tp, ca, now + rest_after(tp, ca, now), base);
 	else if (limited)
 		add_window(tp, ca, slow_start_increment(acked, base) >> (tp->snd_cwnd >= ca->saved ? LEDBAT_EXPLORE_SHIFT : 0));
 	/* Keep the kernel in slow start. */
@@ -210,7 +241,8 @@ static __always_inline void slow_start(struct tcp_sock *tp, struct ledbat *ca, _
 		tp->snd_ssthresh = tp->snd_cwnd + 1;
 }
 
-static __always_inline void update(struct tcp_sock *tp, struct ledbat *ca, __u32 acked, __u32 limited)
+static __always_inline void update(struct tcp_sock *tp, struct ledbat *ca, struct ledbat_path *path, __u32 acked,
+				__u32 limited)
 {
 	__u32 now = ticks(), base = base_of(&ca->delays), target = ledbat_tuned.target;
 	__u32 delay = delay_of(&ca->delays, base);
@@ -232,13 +264,16 @@ static __always_inline void update(struct tcp_sock *tp, struct ledbat *ca, __u32
 		slow_start(tp, ca, now, acked, base, delay, limited);
 		break;
 	default:
-		if ((__s32)(now - ca->until) >= 0) {
+		if ((__s32)(now - ca->until) >= 0 ||
+		    (tp->snd_cwnd > LEDBAT_MIN_WINDOW && is_path_slowing(path, ca->began, now, tp->srtt_us >> 3))) {
+			if (tp->snd_cwnd > LEDBAT_MIN_WINDOW)
+				slow_path(path, now, tp->srtt_us >> 3);
 			enter_slowdown(tp, ca, now);
 			break;
 		}
 		if ((__s32)(tp->delivered - ca->hold) < 0)
 			break;
-		add_window(tp, ca, avoidance_increment(tp, acked, base, delay, limited));
+		add_window(tp, ca, avoidance_increment(tp, acked, base, delay, limited, members(&path->active)));
 		tp->snd_ssthresh = tp->snd_cwnd;
 	}
 }
@@ -258,14 +293,51 @@ static __always_inline int is_crowded_out(struct tcp_sock *tp, struct ledbat *ca
 	       delay_of(&ca->delays, base_of(&ca->delays)) > ledbat_tuned.target;
 }
 
-/* Paces at 120 % of a window per RTT, in slow start 200 %, like the kernel; 30 % if crowded out. */
+/*
+ * Returns the pacing rate of a connection that is crowded out: 30 % of the min. window per RTT, for
+ * n > 2 of them 60 % divided by n, and at least the min. window in 2 s.
+ */
+static __always_inline __u64 crowded_rate(struct tcp_sock *tp, __u32 rtt, __u32 n)
+{
+	__u64 window = (__u64)tp->mss_cache * LEDBAT_MIN_WINDOW, rate = window * 8 * (1000000 / 100) * (n > 2 ? 60 : 30) / rtt;
+
+	if (n > 2)
+		rate /= n;
+	return rate < window / 2 ? window / 2 : rate;
+}
+
+/*
+ * Paces at 120 % of a window per RTT, in slow start 200 %, like the kernel; less if crowded out. The
+ * min. window goes out as a pair: a single segment would wait for the receiver's delayed
+ * acknowledgment, and its RTT sample with it.
+ */
 static __always_inline void set_pacing_rate(struct sock *sk, struct tcp_sock *tp, struct ledbat *ca)
 {
-	__u32 rtt = tp->srtt_us, percent = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 200 : is_crowded_out(tp, ca) ? 30 : 120;
+	__u32 rtt = tp->srtt_us, zero = 0, percent = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
 	__u64 rate = (__u64)tp->mss_cache * tp->snd_cwnd * 8 * (1000000 / 100) * percent;
+	struct ledbat_count *crowd = bpf_map_lookup_elem(&ledbat_crowds, &zero);
 
-	if (rtt)
-		sk->sk_pacing_rate = rate / rtt;
+	if (!rtt || !crowd)
+		return;
+	rate /= rtt;
+	if (ledbat_tuned.explore && tp->snd_cwnd <= LEDBAT_MIN_WINDOW && rate < tp->mss_cache * PAIR_RATE)
+		rate = tp->mss_cache * PAIR_RATE;
+	if (is_crowded_out(tp, ca)) {
+		count_member(crowd, &ca->member.crowded, ticks());
+		rate = crowded_rate(tp, rtt, members(crowd));
+	}
+	sk->sk_pacing_rate = rate;
+}
+
+/* Exchanges delays with the path, before an update. */
+static __always_inline void share_path(struct tcp_sock *tp, struct ledbat *ca, struct ledbat_path *path)
+{
+	__u32 now = ticks(), last = ca->delays.recent[0];
+
+	count_member(&path->active, &ca->member.active, now);
+	share_delay(path, &ca->delays, last == UNKNOWN ? 0 : last, now);
+	if (tp->snd_cwnd <= LEDBAT_MIN_WINDOW && ca->phase == LEDBAT_AVOID)
+		take_delays(path, &ca->delays);
 }
 
 SEC("struct_ops")
@@ -278,8 +350,11 @@ void BPF_PROG(ledbat_cong_control, struct sock *sk)
 	if (!ca->phase) /* acknowledgment of the handshake, before the start */
 		return;
 	ca->delivered = tp->delivered;
-	if (acked)
-		update(tp, ca, acked, limited);
+	struct ledbat_path *path = acked ? path_of(sk, ticks()) : 0;
+	if (path) {
+		share_path(tp, ca, path);
+		update(tp, ca, path, acked, limited);
+	}
 	if ((__s32)(tp->delivered - ca->round) >= 0) {
 		ca->round = tp->delivered + tp->snd_cwnd;
 		ca->lost = tp->lost;
@@ -324,7 +399,7 @@ __u32 BPF_PROG(ledbat_ssthresh, struct sock *sk)
 		if (ca->phase == LEDBAT_START)
 			ca->until = now + us_to_ticks(tp->srtt_us >> 2);
 		else if (ca->phase == LEDBAT_CLIMB)
-			ca->until = now + 9 * (now - ca->began);
+			ca->until = now + rest_after(tp, ca, now);
 		ca->phase = LEDBAT_AVOID;
 		tp->snd_cwnd = left;
 		ca->part = 0;

@@ -64,7 +64,9 @@ type ledbatLedbatTunables struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	ledbatMapLedbatCrowds       = "ledbat_crowds"
 	ledbatMapLedbatEvents       = "ledbat_events"
+	ledbatMapLedbatPaths        = "ledbat_paths"
 	ledbatMapWeirLedbat         = "weir_ledbat"
 	ledbatProgLedbatCongControl = "ledbat_cong_control"
 	ledbatProgLedbatInit        = "ledbat_init"
@@ -132,7 +134,9 @@ type ledbatProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ledbatMapSpecs struct {
+	LedbatCrowds *ebpf.MapSpec `ebpf:"ledbat_crowds"`
 	LedbatEvents *ebpf.MapSpec `ebpf:"ledbat_events"`
+	LedbatPaths  *ebpf.MapSpec `ebpf:"ledbat_paths"`
 	WeirLedbat   *ebpf.MapSpec `ebpf:"weir_ledbat"`
 }
 
@@ -166,13 +170,17 @@ func (o *ledbatObjects) Close() error {
 //
 // It can be passed to loadLedbatObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ledbatMaps struct {
+	LedbatCrowds *ebpf.Map `ebpf:"ledbat_crowds"`
 	LedbatEvents *ebpf.Map `ebpf:"ledbat_events"`
+	LedbatPaths  *ebpf.Map `ebpf:"ledbat_paths"`
 	WeirLedbat   *ebpf.Map `ebpf:"weir_ledbat"`
 }
 
 func (m *ledbatMaps) Close() error {
 	return _LedbatClose(
+		m.LedbatCrowds,
 		m.LedbatEvents,
+		m.LedbatPaths,
 		m.WeirLedbat,
 	)
 }

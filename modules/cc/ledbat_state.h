@@ -3,7 +3,7 @@
 #ifndef WEIR_CC_LEDBAT_STATE_H
 #define WEIR_CC_LEDBAT_STATE_H
 
-#include "delays.h"
+#include "crowd.h"
 
 /* The state of one connection, in its 104 bytes of private memory. */
 struct ledbat {
@@ -17,6 +17,7 @@ struct ledbat {
 	__u32 lost;                 /* tcp_sock.lost at its start */
 	__u32 prior_cwnd;           /* segments: before the last reduction */
 	__u32 hold;                 /* value of delivered up to which delays belong to a larger window */
+	struct ledbat_member member;
 	__u8 phase;
 	__u8 seen;   /* delay reached TARGET/4 since the last slowdown */
 	__u8 before; /* seen, at the start of the last slowdown */

@@ -10,16 +10,24 @@
  *     TCP_WINDOW_CLAMP         max. advertised window. Receive buffer tuning raises it, so each
  *                              update reads it.
  *     BPF_SOCK_OPS_RWND_INIT   limits the first window, in the SYN, to the start of slow start
+ *
+ * A window below one segment pauses the sender: it sends a part of a segment when its persist timer
+ * fires (RFC 9293, section 3.8.6.1), after 200 ms and more. An RTT sample of such a segment contains
+ * the pause and is ignored. Instead one of the path's paused connections gets a whole segment each
+ * 128 ms, and its sample counts for all.
  */
 #ifndef WEIR_CC_RECEIVE_H
 #define WEIR_CC_RECEIVE_H
 
 #include "kernel.h"
 #include "rledbat.h"
+#include "crowd.h"
 
 #define IPPROTO_TCP 6
 #define TCP_WINDOW_CLAMP 10
 #define LOOPBACK 1 /* index of its device */
+
+#define MEASURE_PERIOD 7813 /* ticks: 128 ms between the RTT samples of paused connections */
 
 struct receive_socket {
 	struct rledbat control;
@@ -27,7 +35,17 @@ struct receive_socket {
 	__u32 own;    /* bytes: clamp set by the kernel or the application */
 	__u32 bound;  /* bytes: last clamp of this program; 0 for none */
 	__u32 scope;  /* number of the scope */
+	struct ledbat_member member;
+	__u32 measure; /* 1: the next segment may be a whole one, for an RTT sample */
 };
+
+/* Scope to its connections that are crowded out; sized at load time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ledbat_count);
+} assign_crowds SEC(".maps");
 
 /* Connections with rLEDBAT. */
 struct {
@@ -60,13 +78,26 @@ static __always_inline __u32 sample_rtt(struct tcp_sock *tp, struct receive_sock
 }
 
 /*
+ * Limits the unit of the advertised window, 1 << window scale, to 128 bytes, before the SYN. The
+ * kernel rounds windows up to units, and a unit of 1024 would allow a whole segment where only a
+ * part of one is intended. Windows are at most 8 MiB then.
+ */
+static __always_inline void request_small_unit(struct bpf_sock_ops *ops, struct tcp_sock *tp)
+{
+	__u32 most = (1 << 23) - 1;
+
+	if (!tp->window_clamp || tp->window_clamp > most)
+		bpf_setsockopt(ops, IPPROTO_TCP, TCP_WINDOW_CLAMP, &most, sizeof(most));
+}
+
+/*
  * Sets the window clamp. A clamp above ours belongs to the kernel or the application, and is stored
  * for restore_window_clamp; a clamp below ours stays.
  */
 static __always_inline void set_window_clamp(struct bpf_sock_ops *ops, struct tcp_sock *tp,
 				struct receive_socket *r)
 {
-	__u32 current = tp->window_clamp, value = rledbat_bytes(r->control.window);
+	__u32 current = tp->window_clamp, value = r->measure ? tp->advmss : rledbat_bytes(r->control.window);
 
 	if (!r->bound || current > r->bound)
 		r->own = current > r->own ? current : r->own;
@@ -111,8 +142,9 @@ static __always_inline void update_window(struct bpf_sock_ops *ops)
 		return;
 	struct cc_scope *scope = bpf_map_lookup_elem(&assign_scopes, &r->scope);
 	struct cc_scope_counts *counts = bpf_map_lookup_elem(&assign_counts, &r->scope);
+	struct ledbat_count *crowd = bpf_map_lookup_elem(&assign_crowds, &r->scope);
 
-	if (!scope || !counts)
+	if (!scope || !counts || !crowd)
 		return;
 	if (!scope->receive.target) { /* the scope has ended */
 		restore_window_clamp(ops, tp, r);
@@ -125,8 +157,33 @@ static __always_inline void update_window(struct bpf_sock_ops *ops)
 	/* Nothing was received: the segment carries only data of ours. */
 	if (ack.next == r->control.next && ack.hole == r->control.hole && !ack.rtt && r->bound)
 		return;
+	struct ledbat_path *path = path_of((struct sock *)tp, ack.now);
+
+	if (!path)
+		return;
+	int paused = tp->rcv_wnd < tp->advmss;
+	if (paused)
+		ack.rtt = 0; /* it contains the pause */
+	if (ack.next != r->control.next) {
+		count_member(&path->active, &r->member.active, ack.now);
+		if (rledbat_is_crowded_out(&r->control, ack.mss, scope->receive.target))
+			count_member(crowd, &r->member.crowded, ack.now);
+	}
+	ack.crowded = members(crowd);
+	ack.active = members(&path->active);
+	int small = rledbat_is_small(&r->control, ack.mss);
+
+	ack.slowing = !small && is_path_slowing(path, r->control.began, ack.now, r->control.srtt);
+	share_delay(path, &r->control.delays, ack.rtt, ack.now);
+	if (small)
+		take_delays(path, &r->control.delays);
 	int done = rledbat_update(&r->control, &ack, &scope->receive);
 
+	if (done & RLEDBAT_SLOWED && !small)
+		slow_path(path, ack.now, r->control.srtt);
+	r->measure = rledbat_bytes(r->control.window) < tp->advmss && ack.now - path->sampled > MEASURE_PERIOD;
+	if (r->measure || ack.rtt)
+		path->sampled = ack.now;
 	set_window_clamp(ops, tp, r);
 	count_step(counts, &r->control, done);
 }
@@ -146,6 +203,7 @@ static __always_inline void begin_receive(struct bpf_sock_ops *ops, struct tcp_s
 {
 	struct bpf_sock *sk = ops->sk;
 	struct receive_socket *r;
+	struct ledbat_path *path;
 
 	if (is_loopback(tp))
 		return;
@@ -163,6 +221,9 @@ static __always_inline void begin_receive(struct bpf_sock_ops *ops, struct tcp_s
 	r->scope = scope;
 	r->echoed = tp->rx_opt.rcv_tsecr;
 	rledbat_init(&r->control, ticks(), tp->rcv_nxt, tp->advmss);
+	path = path_of((struct sock *)tp, ticks());
+	if (path)
+		inherit_base(path, &r->control.delays);
 	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 

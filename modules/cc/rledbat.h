@@ -48,6 +48,9 @@ struct rledbat_ack {
 	__u32 mss;   /* bytes */
 	__u32 tsval; /* of the last segment */
 	__u32 hole;  /* 1: out-of-order data is queued */
+	__u32 crowded; /* connections that share the min. window (crowd.h); 0 for 1 */
+	__u32 active;  /* connections that share the growth; 0 for 1 */
+	__u32 slowing; /* 1: another connection began a slowdown */
 };
 
 struct rledbat {
@@ -96,10 +99,16 @@ static __always_inline __u32 rledbat_bytes(__u64 window)
 	return window >> RLEDBAT_SHIFT;
 }
 
+/* Returns this connection's share of the min. window, in 2^-16 bytes. */
+static __always_inline __u64 rledbat_least(const struct rledbat_ack *ack)
+{
+	return ((__u64)(LEDBAT_MIN_WINDOW * ack->mss) << RLEDBAT_SHIFT) / (ack->crowded ? ack->crowded : 1);
+}
+
 /* Adds 2^-16 bytes to the window, within its bounds. */
 static __always_inline void rledbat_add(struct rledbat *r, const struct rledbat_ack *ack, __s64 parts)
 {
-	__s64 window = r->window + parts, least = (__u64)(LEDBAT_MIN_WINDOW * ack->mss) << RLEDBAT_SHIFT;
+	__s64 window = r->window + parts, least = rledbat_least(ack);
 	__s64 most = (__u64)RLEDBAT_MAX_WINDOW << RLEDBAT_SHIFT;
 
 	r->window = window < least ? least : window > most ? most : window;
@@ -196,7 +205,20 @@ static __always_inline void rledbat_enter_slowdown(struct rledbat *r, const stru
 	r->saved = r->window;
 	r->before = r->seen;
 	r->seen = 0;
-	rledbat_set(r, ack, 0);
+	if (rledbat_bytes(r->window) > LEDBAT_MIN_WINDOW * ack->mss)
+		r->window = (__u64)(LEDBAT_MIN_WINDOW * ack->mss) << RLEDBAT_SHIFT;
+}
+
+/* Reports whether a connection has at most the min. window of LEDBAT++, and so few RTT samples. */
+static __always_inline int rledbat_is_small(const struct rledbat *r, __u32 mss)
+{
+	return r->phase == LEDBAT_AVOID && rledbat_bytes(r->window) <= LEDBAT_MIN_WINDOW * mss;
+}
+
+/* Reports whether that is because the delay exceeds TARGET. */
+static __always_inline int rledbat_is_crowded_out(const struct rledbat *r, __u32 mss, __u32 target)
+{
+	return rledbat_is_small(r, mss) && delay_of(&r->delays, base_of(&r->delays)) > target;
 }
 
 /* Returns the growth in slow start; with explore less while there is a queue, maybe a burst. */
@@ -231,7 +253,7 @@ static __always_inline __s64 rledbat_avoidance_increment(const struct rledbat *r
 				const struct rledbat_ack *ack, __u32 target, __u32 octets, __u64 growth, __u32 delay)
 {
 	__u64 in_segments = rledbat_bytes(r->window) / ack->mss;
-	__s64 add = growth / (in_segments ? in_segments : 1);
+	__s64 add = growth / (in_segments ? in_segments : 1) / (ack->active ? ack->active : 1);
 	__s64 half = (__u64)octets << (RLEDBAT_SHIFT - 1);
 	__u32 beyond = delay > target ? delay - target : 0;
 
@@ -338,7 +360,7 @@ static __always_inline int rledbat_update(struct rledbat *r, const struct rledba
 			r->phase = LEDBAT_CLIMB;
 		break;
 	case LEDBAT_AVOID:
-		if ((__s32)(ack->now - r->until) >= 0) {
+		if ((__s32)(ack->now - r->until) >= 0 || ack->slowing) {
 			rledbat_enter_slowdown(r, ack);
 			return done | RLEDBAT_SLOWED;
 		}

@@ -15,6 +15,7 @@ import (
 	"weir/internal/units"
 	"weir/modules/cc"
 	"weir/modules/class"
+	"weir/modules/class/datagrams"
 	"weir/modules/limit/scoped"
 )
 
@@ -23,7 +24,8 @@ type classed struct {
 	Class string    `json:"class"`
 	DSCP  dscp.DSCP `json:"dscp"`
 	class.Counts
-	Downloads *cc.Received `json:"downloads,omitempty"` // nil without receiver-side control
+	Downloads *cc.Received      `json:"downloads,omitempty"` // nil without receiver-side control
+	Datagrams *datagrams.Counts `json:"datagrams,omitempty"` // nil without a limit of UDP and QUIC
 }
 
 // mark marks packets of a cgroup until it is closed, which keeps the counters.
@@ -50,6 +52,9 @@ func (c *classed) String() string {
 	}
 	if c.Downloads != nil {
 		text += downloaded(*c.Downloads)
+	}
+	if d := c.Datagrams; d != nil && d.Octets > 0 {
+		text += fmt.Sprintf("; datagrams: %s held, %d dropped", units.ByteSize(d.Octets), d.Dropped)
 	}
 	return text
 }
@@ -84,7 +89,8 @@ func classFlag(a *cli.App, text string) (*classed, []scoped.Treatment, error) {
 	given := &classed{Class: text, DSCP: codepoint}
 	all := []scoped.Treatment{given.mark}
 	if codepoint == dscp.LowEffort || codepoint == dscp.Scavenger {
-		all = append(all, func(group string) (io.Closer, error) { return scavenge(a, group) }, func(group string) (io.Closer, error) { return scavengeDownloads(a, group, given) })
+		all = append(all, func(group string) (io.Closer, error) { return scavenge(a, group) }, func(group string) (io.Closer, error) { return scavengeDownloads(a, group, given) },
+			func(group string) (io.Closer, error) { return scavengeDatagrams(a, group, given) })
 	}
 	return given, all, nil
 }
@@ -127,6 +133,49 @@ func (c *classed) hold(group string) (io.Closer, error) {
 		return nil, err
 	}
 	return &holding{held, c}, nil
+}
+
+// scavengeDatagrams holds UDP and QUIC of a cgroup. Without it they are only marked.
+func scavengeDatagrams(a *cli.App, group string, into *classed) (io.Closer, error) {
+	held, err := into.holdDatagrams(group)
+	if err == nil {
+		return held, nil
+	}
+	if fault.Of(err) == fault.Permission {
+		return nil, err
+	}
+	a.Say("%s", keepsDatagrams(err))
+	return nothing{}, nil
+}
+
+// holdDatagrams holds the datagrams of a cgroup until it is closed, which keeps the counts.
+func (c *classed) holdDatagrams(group string) (io.Closer, error) {
+	held, err := datagrams.Hold(group, c.DSCP)
+	if err != nil {
+		return nil, err
+	}
+	return &holdingDatagrams{held, c}, nil
+}
+
+type holdingDatagrams struct {
+	*datagrams.Held
+	into *classed
+}
+
+func (h *holdingDatagrams) Close() error {
+	return errors.Join(h.into.countedDatagrams(h.Held), h.Held.Close())
+}
+
+// countedDatagrams stores the counters of datagrams.
+func (c *classed) countedDatagrams(held *datagrams.Held) error {
+	counts, err := held.Counts()
+	c.Datagrams = &counts
+	return err
+}
+
+// keepsDatagrams describes datagrams without a limit.
+func keepsDatagrams(err error) string {
+	return fmt.Sprintf("its UDP and QUIC are marked, and compete for links without classes: %v", err)
 }
 
 type holding struct {

@@ -17,6 +17,7 @@ import (
 	"weir/internal/fault"
 	"weir/modules/cc"
 	"weir/modules/class"
+	"weir/modules/class/datagrams"
 	"weir/modules/limit/scoped"
 	"weir/modules/limit/scoped/lend"
 )
@@ -152,9 +153,23 @@ func (l *lent) class(name string) (*lend.Class, error) {
 		of.Notes = append(of.Notes, keepsWindow(err)) // its uploads still yield
 		return nothing{}, nil
 	}
-	of.Treatments = []scoped.Treatment{mark, hold}
+	var datagram *datagrams.Held
+	holdDatagrams := func(group string) (_ io.Closer, err error) {
+		if datagram, err = datagrams.Hold(group, codepoint); err == nil {
+			return datagram, nil
+		}
+		if fault.Of(err) == fault.Permission {
+			return nil, err
+		}
+		of.Notes = append(of.Notes, keepsDatagrams(err))
+		return nothing{}, nil
+	}
+	of.Treatments = []scoped.Treatment{mark, hold, holdDatagrams}
 	of.Done = func() any {
 		given.Counts, _ = marked.Counts()
+		if datagram != nil {
+			_ = given.countedDatagrams(datagram)
+		}
 		if held != nil {
 			_ = given.counted(held)
 		}

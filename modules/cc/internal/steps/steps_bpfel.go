@@ -51,14 +51,17 @@ type stepsRledbat struct {
 }
 
 type stepsRledbatAck struct {
-	_     structs.HostLayout
-	Now   uint32
-	Rtt   uint32
-	Next  uint32
-	Edge  uint32
-	Mss   uint32
-	Tsval uint32
-	Hole  uint32
+	_       structs.HostLayout
+	Now     uint32
+	Rtt     uint32
+	Next    uint32
+	Edge    uint32
+	Mss     uint32
+	Tsval   uint32
+	Hole    uint32
+	Crowded uint32
+	Active  uint32
+	Slowing uint32
 }
 
 type stepsStepsStep struct {
@@ -68,6 +71,7 @@ type stepsStepsStep struct {
 	Tunables stepsLedbatTunables
 	Done     uint32
 	Delay    uint32
+	_        [4]byte
 }
 
 // Names of all BPF objects in the ELF.

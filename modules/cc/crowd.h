@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Connections that share one congestion window. LEDBAT++ keeps two segments per round trip, so
+ * sixteen connections keep 32 beside other traffic, and grow sixteen times as fast. Here they share:
+ *
+ *     min. window    2 / n segments, for n connections of the scope (or control) that were crowded
+ *                    out in the last seconds: their window is minimal and the delay exceeds TARGET.
+ *                    Below one segment a connection pauses.
+ *     growth         GAIN / m in congestion avoidance, for m connections of the path
+ *     slowdowns      begin together on a path, so that its queue drains
+ *     base delay     of the path. A connection that starts beside others never sees it empty, and
+ *                    would take their queue for a part of it.
+ *     delay          of the path, while a connection is crowded out
+ *
+ * Reductions are proportional to the window, so the sum of the windows behaves like one, and the
+ * growth makes the windows equal. Counters are approximate: processors may race.
+ */
+#ifndef WEIR_CC_CROWD_H
+#define WEIR_CC_CROWD_H
+
+#include "delays.h"
+#include "kernel.h"
+
+#define CROWD_PERIOD 122071 /* ticks: 2 s; at least the longest pause of a connection */
+#define CROWD_PATHS 4096    /* the least recently used are forgotten */
+
+/* Connections counted in periods. */
+struct ledbat_count {
+	__u32 began;  /* tick: start of the period */
+	__u32 number; /* of the period; 0 before the first */
+	__u32 in;     /* connections in this period */
+	__u32 before; /* in the last one */
+};
+
+/* The periods in which a connection was counted last. */
+struct ledbat_member {
+	__u16 crowded;
+	__u16 active;
+};
+
+/* The connections between two hosts. */
+struct ledbat_path {
+	struct ledbat_delays delays;
+	struct ledbat_count active; /* connections with data */
+	__u32 slowed;               /* tick: start of the last slowdown */
+	__u32 sampled;              /* tick: last RTT sample of a paused connection, or its request */
+};
+
+/* Both addresses, in a network namespace. */
+struct ledbat_path_key {
+	__u64 netns; /* cookie; 0 without namespaces */
+	__u32 local[4];
+	__u32 peer[4]; /* network byte order; IPv4 in the last word */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CROWD_PATHS);
+	__type(key, struct ledbat_path_key);
+	__type(value, struct ledbat_path);
+} ledbat_paths SEC(".maps");
+
+/* Counts a connection once per period. */
+static __always_inline void count_member(struct ledbat_count *c, __u16 *counted, __u32 now)
+{
+	__u32 began = c->began;
+
+	if ((!c->number || now - began >= CROWD_PERIOD) && __sync_val_compare_and_swap(&c->began, began, now) == began) {
+		c->before = now - began >= 2 * CROWD_PERIOD ? 0 : c->in;
+		c->in = 0;
+		c->number++;
+	}
+	if (*counted == (__u16)c->number)
+		return;
+	*counted = c->number;
+	__sync_fetch_and_add(&c->in, 1);
+}
+
+/* Returns the connections of this or the last period, at least 1. */
+static __always_inline __u32 members(const struct ledbat_count *c)
+{
+	__u32 most = c->in > c->before ? c->in : c->before;
+
+	return most ? most : 1;
+}
+
+static __always_inline void path_key_of(const struct sock *sk, struct ledbat_path_key *key)
+{
+	const struct sock_common *c = &sk->__sk_common;
+
+	__builtin_memset(key, 0, sizeof(*key));
+	if (bpf_core_field_exists(c->skc_net.net))
+		key->netns = c->skc_net.net->net_cookie;
+	if (c->skc_family != FAMILY_IPV6) {
+		key->local[3] = c->skc_rcv_saddr;
+		key->peer[3] = c->skc_daddr;
+		return;
+	}
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		key->local[i] = c->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+		key->peer[i] = c->skc_v6_daddr.in6_u.u6_addr32[i];
+	}
+}
+
+/* Returns the path of a connection, made if needed; 0 if that fails. */
+static __always_inline struct ledbat_path *path_of(const struct sock *sk, __u32 now)
+{
+	struct ledbat_path_key key;
+	struct ledbat_path *path, fresh = {};
+
+	path_key_of(sk, &key);
+	path = bpf_map_lookup_elem(&ledbat_paths, &key);
+	if (path && now - path->delays.minute < LEDBAT_MINUTES * LEDBAT_MINUTE)
+		return path;
+	init_delays(&fresh.delays, now);
+	bpf_map_update_elem(&ledbat_paths, &key, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&ledbat_paths, &key);
+}
+
+/* Gives a new connection the base delay of its path. */
+static __always_inline void inherit_base(const struct ledbat_path *path, struct ledbat_delays *d)
+{
+#pragma unroll
+	for (int i = 0; i < LEDBAT_MINUTES; i++)
+		d->base[i] = path->delays.base[i];
+}
+
+/* Adds a sample to the path, and takes over its minimum of this minute. */
+static __always_inline void share_delay(struct ledbat_path *path, struct ledbat_delays *d, __u32 rtt, __u32 now)
+{
+	rotate_minutes(&path->delays, now);
+	if (rtt)
+		add_delay(&path->delays, rtt);
+	if (d->base[0] < path->delays.base[0])
+		path->delays.base[0] = d->base[0];
+	else
+		d->base[0] = path->delays.base[0];
+}
+
+/* Gives a connection with few samples those of its path. */
+static __always_inline void take_delays(const struct ledbat_path *path, struct ledbat_delays *d)
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		d->recent[i] = path->delays.recent[i];
+}
+
+/* Reports whether another connection of the path began a slowdown in the last round trip. */
+static __always_inline int is_path_slowing(const struct ledbat_path *path, __u32 began, __u32 now, __u32 srtt)
+{
+	return path->slowed && now - path->slowed <= us_to_ticks(srtt) && (__s32)(path->slowed - began) > 0;
+}
+
+/* Publishes the start of a slowdown, unless it follows another one. */
+static __always_inline void slow_path(struct ledbat_path *path, __u32 now, __u32 srtt)
+{
+	if (now - path->slowed > us_to_ticks(srtt))
+		path->slowed = now;
+}
+
+#endif /* WEIR_CC_CROWD_H */
