@@ -141,12 +141,15 @@ type assignReceiveSocket struct {
 	Own    uint32
 	Bound  uint32
 	Scope  uint32
-	Member struct {
-		_       structs.HostLayout
-		Crowded uint16
-		Active  uint16
+	Share  struct {
+		_      structs.HostLayout
+		Member struct {
+			_       structs.HostLayout
+			Crowded uint16
+			Active  uint16
+		}
+		Measures uint32
 	}
-	Measure uint32
 }
 
 // Names of all BPF objects in the ELF.

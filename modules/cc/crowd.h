@@ -13,16 +13,14 @@
  *     delay          of the path, while a connection is crowded out
  *
  * Reductions are proportional to the window, so the sum of the windows behaves like one, and the
- * growth makes the windows equal. Counters are approximate: processors may race.
+ * growth makes the windows equal. Counters are approximate: CPUs may race.
  */
 #ifndef WEIR_CC_CROWD_H
 #define WEIR_CC_CROWD_H
 
 #include "delays.h"
-#include "kernel.h"
 
 #define CROWD_PERIOD 122071 /* ticks: 2 s; at least the longest pause of a connection */
-#define CROWD_PATHS 4096    /* the least recently used are forgotten */
 
 /* Connections counted in periods. */
 struct ledbat_count {
@@ -45,20 +43,6 @@ struct ledbat_path {
 	__u32 slowed;               /* tick: start of the last slowdown */
 	__u32 sampled;              /* tick: last RTT sample of a paused connection, or its request */
 };
-
-/* Both addresses, in a network namespace. */
-struct ledbat_path_key {
-	__u64 netns; /* cookie; 0 without namespaces */
-	__u32 local[4];
-	__u32 peer[4]; /* network byte order; IPv4 in the last word */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CROWD_PATHS);
-	__type(key, struct ledbat_path_key);
-	__type(value, struct ledbat_path);
-} ledbat_paths SEC(".maps");
 
 /* Counts a connection once per period. */
 static __always_inline void count_member(struct ledbat_count *c, __u16 *counted, __u32 now)
@@ -84,40 +68,6 @@ static __always_inline __u32 members(const struct ledbat_count *c)
 	return most ? most : 1;
 }
 
-static __always_inline void path_key_of(const struct sock *sk, struct ledbat_path_key *key)
-{
-	const struct sock_common *c = &sk->__sk_common;
-
-	__builtin_memset(key, 0, sizeof(*key));
-	if (bpf_core_field_exists(c->skc_net.net))
-		key->netns = c->skc_net.net->net_cookie;
-	if (c->skc_family != FAMILY_IPV6) {
-		key->local[3] = c->skc_rcv_saddr;
-		key->peer[3] = c->skc_daddr;
-		return;
-	}
-#pragma unroll
-	for (int i = 0; i < 4; i++) {
-		key->local[i] = c->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
-		key->peer[i] = c->skc_v6_daddr.in6_u.u6_addr32[i];
-	}
-}
-
-/* Returns the path of a connection, made if needed; 0 if that fails. */
-static __always_inline struct ledbat_path *path_of(const struct sock *sk, __u32 now)
-{
-	struct ledbat_path_key key;
-	struct ledbat_path *path, fresh = {};
-
-	path_key_of(sk, &key);
-	path = bpf_map_lookup_elem(&ledbat_paths, &key);
-	if (path && now - path->delays.minute < LEDBAT_MINUTES * LEDBAT_MINUTE)
-		return path;
-	init_delays(&fresh.delays, now);
-	bpf_map_update_elem(&ledbat_paths, &key, &fresh, BPF_ANY);
-	return bpf_map_lookup_elem(&ledbat_paths, &key);
-}
-
 /* Gives a new connection the base delay of its path. */
 static __always_inline void inherit_base(const struct ledbat_path *path, struct ledbat_delays *d)
 {
@@ -132,10 +82,8 @@ static __always_inline void share_delay(struct ledbat_path *path, struct ledbat_
 	rotate_minutes(&path->delays, now);
 	if (rtt)
 		add_delay(&path->delays, rtt);
-	if (d->base[0] < path->delays.base[0])
-		path->delays.base[0] = d->base[0];
-	else
-		d->base[0] = path->delays.base[0];
+	d->base[0] = smaller(d->base[0], path->delays.base[0]);
+	path->delays.base[0] = d->base[0];
 }
 
 /* Gives a connection with few samples those of its path. */

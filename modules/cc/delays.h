@@ -32,10 +32,18 @@ static __always_inline void init_delays(struct ledbat_delays *d, __u32 now)
 	d->minute = now;
 }
 
+/* Returns the smaller one without a branch, since the verifier follows both ways of each. */
+static __always_inline __u32 smaller(__u32 a, __u32 b)
+{
+	__s64 beyond = (__s64)a - (__s64)b, below = beyond >> 63;
+
+	asm volatile("" : "+r"(below));
+	return b + (beyond & below);
+}
+
 static __always_inline void add_delay(struct ledbat_delays *d, __u32 rtt)
 {
-	if (rtt < d->base[0])
-		d->base[0] = rtt;
+	d->base[0] = smaller(rtt, d->base[0]);
 #pragma unroll
 	for (int i = 3; i > 0; i--)
 		d->recent[i] = d->recent[i - 1];
@@ -48,7 +56,7 @@ static __always_inline __u32 base_of(const struct ledbat_delays *d)
 
 #pragma unroll
 	for (int i = 0; i < LEDBAT_MINUTES; i++)
-		least = d->base[i] < least ? d->base[i] : least;
+		least = smaller(d->base[i], least);
 	return least;
 }
 
@@ -59,7 +67,7 @@ static __always_inline __u32 delay_of(const struct ledbat_delays *d, __u32 base)
 
 #pragma unroll
 	for (int i = 0; i < 4; i++)
-		least = d->recent[i] < least ? d->recent[i] : least;
+		least = smaller(d->recent[i], least);
 	return least == UNKNOWN || least < base ? 0 : least - base;
 }
 

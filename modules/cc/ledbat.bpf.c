@@ -44,6 +44,7 @@
 #include "kernel.h"
 #include "ledbat.h"
 #include "ledbat_state.h"
+#include "paths.h"
 
 char ledbat_license[] SEC("license") = "Dual BSD/GPL";
 

@@ -10,24 +10,18 @@
  *     TCP_WINDOW_CLAMP         max. advertised window. Receive buffer tuning raises it, so each
  *                              update reads it.
  *     BPF_SOCK_OPS_RWND_INIT   limits the first window, in the SYN, to the start of slow start
- *
- * A window below one segment pauses the sender: it sends a part of a segment when its persist timer
- * fires (RFC 9293, section 3.8.6.1), after 200 ms and more. An RTT sample of such a segment contains
- * the pause and is ignored. Instead one of the path's paused connections gets a whole segment each
- * 128 ms, and its sample counts for all.
  */
 #ifndef WEIR_CC_RECEIVE_H
 #define WEIR_CC_RECEIVE_H
 
 #include "kernel.h"
 #include "rledbat.h"
-#include "crowd.h"
+#include "rshare.h"
+#include "paths.h"
 
 #define IPPROTO_TCP 6
 #define TCP_WINDOW_CLAMP 10
 #define LOOPBACK 1 /* index of its device */
-
-#define MEASURE_PERIOD 7813 /* ticks: 128 ms between the RTT samples of paused connections */
 
 struct receive_socket {
 	struct rledbat control;
@@ -35,8 +29,7 @@ struct receive_socket {
 	__u32 own;    /* bytes: clamp set by the kernel or the application */
 	__u32 bound;  /* bytes: last clamp of this program; 0 for none */
 	__u32 scope;  /* number of the scope */
-	struct ledbat_member member;
-	__u32 measure; /* 1: the next segment may be a whole one, for an RTT sample */
+	struct rshare share;
 };
 
 /* Scope to its connections that are crowded out; sized at load time. */
@@ -97,7 +90,7 @@ static __always_inline void request_small_unit(struct bpf_sock_ops *ops, struct 
 static __always_inline void set_window_clamp(struct bpf_sock_ops *ops, struct tcp_sock *tp,
 				struct receive_socket *r)
 {
-	__u32 current = tp->window_clamp, value = r->measure ? tp->advmss : rledbat_bytes(r->control.window);
+	__u32 current = tp->window_clamp, value = r->share.measures ? RSHARE_PAIR * tp->advmss : rledbat_bytes(r->control.window);
 
 	if (!r->bound || current > r->bound)
 		r->own = current > r->own ? current : r->own;
@@ -152,7 +145,7 @@ static __always_inline void update_window(struct bpf_sock_ops *ops)
 	}
 	struct rledbat_ack ack = {
 		.now = ticks(), .rtt = sample_rtt(tp, r), .next = tp->rcv_nxt, .edge = tp->rcv_wup + tp->rcv_wnd, .mss = tp->advmss,
-		.tsval = tp->rx_opt.rcv_tsval, .hole = tp->out_of_order_queue.rb_node != 0,
+		.tsval = tp->rx_opt.rcv_tsval, .hole = tp->out_of_order_queue.rb_node != 0, .paused = tp->rcv_wnd < tp->advmss,
 	};
 	/* Nothing was received: the segment carries only data of ours. */
 	if (ack.next == r->control.next && ack.hole == r->control.hole && !ack.rtt && r->bound)
@@ -161,29 +154,8 @@ static __always_inline void update_window(struct bpf_sock_ops *ops)
 
 	if (!path)
 		return;
-	int paused = tp->rcv_wnd < tp->advmss;
-	if (paused)
-		ack.rtt = 0; /* it contains the pause */
-	if (ack.next != r->control.next) {
-		count_member(&path->active, &r->member.active, ack.now);
-		if (rledbat_is_crowded_out(&r->control, ack.mss, scope->receive.target))
-			count_member(crowd, &r->member.crowded, ack.now);
-	}
-	ack.crowded = members(crowd);
-	ack.active = members(&path->active);
-	int small = rledbat_is_small(&r->control, ack.mss);
+	int done = rshare_update(&r->control, &ack, &scope->receive, path, crowd, &r->share);
 
-	ack.slowing = !small && is_path_slowing(path, r->control.began, ack.now, r->control.srtt);
-	share_delay(path, &r->control.delays, ack.rtt, ack.now);
-	if (small)
-		take_delays(path, &r->control.delays);
-	int done = rledbat_update(&r->control, &ack, &scope->receive);
-
-	if (done & RLEDBAT_SLOWED && !small)
-		slow_path(path, ack.now, r->control.srtt);
-	r->measure = rledbat_bytes(r->control.window) < tp->advmss && ack.now - path->sampled > MEASURE_PERIOD;
-	if (r->measure || ack.rtt)
-		path->sampled = ack.now;
 	set_window_clamp(ops, tp, r);
 	count_step(counts, &r->control, done);
 }

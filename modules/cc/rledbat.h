@@ -51,6 +51,7 @@ struct rledbat_ack {
 	__u32 crowded; /* connections that share the min. window (crowd.h); 0 for 1 */
 	__u32 active;  /* connections that share the growth; 0 for 1 */
 	__u32 slowing; /* 1: another connection began a slowdown */
+	__u32 paused;  /* 1: the last window was below one segment */
 };
 
 struct rledbat {
@@ -336,7 +337,7 @@ static __always_inline int rledbat_update(struct rledbat *r, const struct rledba
 	rotate_minutes(&r->delays, ack->now);
 	if (ack->rtt) {
 		add_delay(&r->delays, ack->rtt);
-		r->round_least = ack->rtt < r->round_least ? ack->rtt : r->round_least;
+		r->round_least = smaller(ack->rtt, r->round_least);
 		r->srtt = r->srtt ? r->srtt - (r->srtt >> 3) + (ack->rtt >> 3) : ack->rtt;
 	}
 	rledbat_count_round(r, ack, octets);

@@ -4,6 +4,7 @@ package cc
 
 import (
 	"container/heap"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -95,6 +96,7 @@ type download struct {
 	next, right, unacked uint32          // segments
 	came                 map[uint32]bool // beyond a hole
 	tsval, echoed        uint32
+	paused               bool // the last window was below a segment
 	octets               float64
 	queued               time.Duration // max. queueing delay of a packet
 }
@@ -143,6 +145,11 @@ func (d *download) timeout() {
 		d.resent, d.sacked = map[uint32]bool{}, map[uint32]bool{}
 		d.pump()
 	}
+	// The persist timer of a sender that the window stops.
+	if d.s != nil && d.s.shared != nil && d.nxt == d.una && d.edge <= d.nxt && d.path.now-d.timer > 240*time.Millisecond {
+		d.transmit(d.nxt)
+		d.nxt++
+	}
 	d.path.after(100*time.Millisecond, d.timeout)
 }
 
@@ -177,6 +184,9 @@ func (d *download) ack(echo uint32) steps.Ack {
 	if len(d.came) > 0 {
 		ack.Hole = 1
 	}
+	if d.paused {
+		ack.Paused = 1
+	}
 	if echo > d.echoed {
 		d.echoed = echo
 		ack.Rtt = uint32((d.path.now - time.Duration(echo)*time.Millisecond).Microseconds())
@@ -188,7 +198,9 @@ func (d *download) acknowledge(echo uint32) {
 	d.unacked = 0
 	window := uint32(128) // larger than the path and its queue
 	if d.s != nil {
-		window = uint32(d.s.step(d.t, d.ack(echo)).State.Window >> 16 / simulatedSegment)
+		step := d.s.step(d.t, d.ack(echo))
+		window = max(uint32(step.State.Window>>16/simulatedSegment), 2*step.Share.Measures)
+		d.paused = window == 0
 	}
 	d.right = max(d.right, d.next+window)
 	next, right, stamp := d.next, d.right, milliseconds(d.path.now)
@@ -299,6 +311,51 @@ func TestDownloadsYield(t *testing.T) {
 				if held.s.seen[phase] == 0 {
 					t.Errorf("it never was in phase %d", phase)
 				}
+			}
+		})
+	}
+}
+
+// TestDownloadsShareAWindow runs many downloads of one command beside one without rLEDBAT, which
+// keeps 95 % of its rate alone, and alone again.
+func TestDownloadsShareAWindow(t *testing.T) {
+	path := func() *bottleneck {
+		return &bottleneck{rate: 2.5e6 * fits, most: 50_000, oneWay: 10 * time.Millisecond}
+	}
+	free := path()
+	most := free.download(t, nil).measure(3*time.Second, 13*time.Second)
+	made := newSteps(t)
+	for _, n := range []int{1, 2, 4, 8, 16} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			path, shared := path(), steps.NewShared(0)
+			var held []*download
+			for range n {
+				s := newStepperOf(made, "scavenger")
+				s.shared = shared
+				held = append(held, path.download(t, s))
+				path.run(path.now + 10*time.Millisecond)
+			}
+			sum := func(from, until time.Duration) (octets float64) {
+				path.run(from)
+				for _, d := range held {
+					octets -= d.octets
+				}
+				path.run(until)
+				for _, d := range held {
+					octets += d.octets
+				}
+				return octets / (until - from).Seconds() / most
+			}
+			alone := sum(4*time.Second, 10*time.Second)
+			production := path.download(t, nil)
+			early := production.measure(11*time.Second, 14*time.Second) / most
+			beside := production.measure(14*time.Second, 24*time.Second) / most
+			before := held[0].octets
+			production.stopped = true
+			back := sum(26*time.Second, 31*time.Second)
+			t.Logf("alone %.3f; production beside them %.3f at first, then %.3f; back %.3f, the first %.3f", alone, early, beside, back, (held[0].octets-before)/7/most)
+			if alone < 0.80 || beside < 0.95 || back < 0.80 {
+				t.Error("want 80 % alone, 95 % for production, 80 % again")
 			}
 		})
 	}

@@ -24,9 +24,17 @@ type stepper struct {
 	m     ledbatModel
 	state steps.State
 	seen  map[Phase]int
+
+	shared *steps.Shared // nil for a connection with a window of its own
+	share  steps.Share
 }
 
 func newStepper(t *testing.T, name string) *stepper {
+	t.Helper()
+	return newStepperOf(newSteps(t), name)
+}
+
+func newSteps(t *testing.T) *steps.Steps {
 	t.Helper()
 	testutil.NeedRoot(t)
 	made, err := steps.New()
@@ -34,6 +42,10 @@ func newStepper(t *testing.T, name string) *stepper {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = made.Close() })
+	return made
+}
+
+func newStepperOf(made *steps.Steps, name string) *stepper {
 	chosen, _ := receivingOf(name)
 	tune := steps.Tunables{Target: chosen.tune.Target, Explore: chosen.tune.Explore, Tolerant: chosen.tune.Tolerant}
 	return &stepper{steps: made, tune: tune, m: receivingModels()[name], seen: map[Phase]int{}}
@@ -42,6 +54,14 @@ func newStepper(t *testing.T, name string) *stepper {
 func (s *stepper) step(t *testing.T, ack steps.Ack) steps.Step {
 	t.Helper()
 	before := s.state
+	if s.shared != nil {
+		step, err := s.steps.MakeShared(s.state, ack, s.tune, s.share, s.shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.state, s.share = step.State, step.Share
+		return step
+	}
 	step, err := s.steps.Make(s.state, ack, s.tune)
 	if err != nil {
 		t.Fatal(err)

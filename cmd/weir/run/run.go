@@ -68,7 +68,8 @@ connections reduce their window, and only the excess is dropped.
 --class lbe (less than best effort) yields to all other traffic. Packets have DSCP 1
 (RFC 8622), which routers with classes serve last. New TCP connections use the
 congestion control scavenger, which yields without help of routers, for downloads too
-(rLEDBAT, RFC 9840), with any control of the server. CS1 (DSCP 8), the mark that
+(rLEDBAT, RFC 9840), with any control of the server. UDP and QUIC are held at the rate
+that it would send, by echo requests to the peer, or at 256 kbit/s without replies. CS1 (DSCP 8), the mark that
 RFC 8622 replaces, has the same effect. Any other class only sets the DSCP. Weir marks
 packets only on devices that exist when the command starts.
 

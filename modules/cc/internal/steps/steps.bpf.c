@@ -5,7 +5,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../../rledbat.h"
+#include "../../rshare.h"
 
 char steps_license[] SEC("license") = "Dual BSD/GPL";
 
@@ -15,6 +15,10 @@ struct steps_step {
 	struct ledbat_tunables tunables;
 	__u32 done; /* enum rledbat_done */
 	__u32 delay; /* us, after it */
+	__u32 shared; /* 1: with the path and the crowd below, which are unused otherwise */
+	struct rshare share;
+	struct ledbat_path path;
+	struct ledbat_count crowd;
 };
 
 /* One entry. */
@@ -33,8 +37,12 @@ int steps_make(struct __sk_buff *skb)
 
 	if (!step)
 		return 0;
-	if (!step->state.phase)
+	if (!step->state.phase) {
 		rledbat_init(&step->state, step->ack.now, step->ack.next, step->ack.mss);
+		if (step->shared)
+			inherit_base(&step->path, &step->state.delays);
+	} else if (step->shared)
+		step->done = rshare_update(&step->state, &step->ack, &step->tunables, &step->path, &step->crowd, &step->share);
 	else
 		step->done = rledbat_update(&step->state, &step->ack, &step->tunables);
 	step->delay = delay_of(&step->state.delays, base_of(&step->state.delays));

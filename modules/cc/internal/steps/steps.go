@@ -3,10 +3,11 @@
 // Package steps runs single steps of rLEDBAT in the kernel for tests, with given acknowledgments.
 package steps
 
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -type steps_step -type rledbat -type rledbat_ack -type ledbat_tunables steps steps.bpf.c
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -type steps_step -type rledbat -type rledbat_ack -type ledbat_tunables -type rshare -type ledbat_path -type ledbat_count steps steps.bpf.c
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cilium/ebpf"
 )
@@ -17,7 +18,29 @@ type (
 	State    = stepsRledbat
 	Ack      = stepsRledbatAck
 	Tunables = stepsLedbatTunables
+	Share    = stepsRshare
+	Path     = stepsLedbatPath
+	Crowd    = stepsLedbatCount
 )
+
+// Shared holds the path and the scope of connections with one window.
+type Shared struct {
+	Path  Path
+	Crowd Crowd
+}
+
+// NewShared returns those of a path without samples.
+func NewShared(now uint32) *Shared {
+	s := &Shared{}
+	s.Path.Delays.Minute = now
+	for i := range s.Path.Delays.Base {
+		s.Path.Delays.Base[i] = math.MaxUint32
+	}
+	for i := range s.Path.Delays.Recent {
+		s.Path.Delays.Recent[i] = math.MaxUint32
+	}
+	return s
+}
 
 // Steps is one connection's control.
 type Steps struct {
@@ -36,7 +59,17 @@ func New() (*Steps, error) {
 
 // Make makes a step from a state; one without a phase begins.
 func (s *Steps) Make(state State, ack Ack, t Tunables) (Step, error) {
-	step := Step{State: state, Ack: ack, Tunables: t}
+	return s.run(Step{State: state, Ack: ack, Tunables: t})
+}
+
+// MakeShared is Make for a connection with its share of a window.
+func (s *Steps) MakeShared(state State, ack Ack, t Tunables, share Share, with *Shared) (Step, error) {
+	step, err := s.run(Step{State: state, Ack: ack, Tunables: t, Shared: 1, Share: share, Path: with.Path, Crowd: with.Crowd})
+	with.Path, with.Crowd = step.Path, step.Crowd
+	return step, err
+}
+
+func (s *Steps) run(step Step) (Step, error) {
 	if err := s.objects.StepsOf.Put(uint32(0), step); err != nil {
 		return step, fmt.Errorf("set step: %w", err)
 	}

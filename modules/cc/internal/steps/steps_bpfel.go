@@ -13,6 +13,27 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type stepsLedbatCount struct {
+	_      structs.HostLayout
+	Began  uint32
+	Number uint32
+	In     uint32
+	Before uint32
+}
+
+type stepsLedbatPath struct {
+	_      structs.HostLayout
+	Delays struct {
+		_      structs.HostLayout
+		Base   [10]uint32
+		Recent [4]uint32
+		Minute uint32
+	}
+	Active  stepsLedbatCount
+	Slowed  uint32
+	Sampled uint32
+}
+
 type stepsLedbatTunables struct {
 	_        structs.HostLayout
 	Target   uint32
@@ -62,6 +83,17 @@ type stepsRledbatAck struct {
 	Crowded uint32
 	Active  uint32
 	Slowing uint32
+	Paused  uint32
+}
+
+type stepsRshare struct {
+	_      structs.HostLayout
+	Member struct {
+		_       structs.HostLayout
+		Crowded uint16
+		Active  uint16
+	}
+	Measures uint32
 }
 
 type stepsStepsStep struct {
@@ -71,7 +103,10 @@ type stepsStepsStep struct {
 	Tunables stepsLedbatTunables
 	Done     uint32
 	Delay    uint32
-	_        [4]byte
+	Shared   uint32
+	Share    stepsRshare
+	Path     stepsLedbatPath
+	Crowd    stepsLedbatCount
 }
 
 // Names of all BPF objects in the ELF.
