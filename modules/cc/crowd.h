@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Connections that share one congestion window. LEDBAT++ keeps two segments per round trip, so
- * sixteen connections keep 32 beside other traffic, and grow sixteen times as fast. Here they share:
+ * sixteen connections keep 32 beside other traffic and grow sixteen times as fast. Here they share:
  *
  *     min. window    2 / n segments, for n connections of the scope (or control) that were crowded
  *                    out in the last seconds: their window is minimal and the delay exceeds TARGET.

@@ -308,8 +308,8 @@ static __always_inline __u64 crowded_rate(struct tcp_sock *tp, __u32 rtt, __u32 
 }
 
 /*
- * Paces at 120 % of a window per RTT, in slow start 200 %, like the kernel; less if crowded out. The
- * min. window goes out as a pair: a single segment would wait for the receiver's delayed
+ * Paces at 120 % of a window per RTT, in slow start 200 %, like the kernel; less if crowded out.
+ * The min. window goes out as a pair: a single segment would wait for the receiver's delayed
  * acknowledgment, and its RTT sample with it.
  */
 static __always_inline void set_pacing_rate(struct sock *sk, struct tcp_sock *tp, struct ledbat *ca)

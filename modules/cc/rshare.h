@@ -2,11 +2,11 @@
 /*
  * rLEDBAT with one window for all connections (crowd.h).
  *
- * A window below one segment pauses the sender: it sends a part of a segment when its persist timer
- * fires (RFC 9293, section 3.8.6.1), after 200 ms and more. An RTT sample of such a segment contains
- * the pause and is ignored, and the kernel delays the acknowledgment of a single segment, which
- * takes its sample too. Therefore one of the path's small connections gets two segments each 128 ms,
- * and its sample counts for all.
+ * A window below one segment pauses the sender: it sends a part of a segment when its persist
+ * timer fires (RFC 9293, section 3.8.6.1), after 200 ms or more. An RTT sample of such a segment
+ * contains the pause and is ignored. A single segment gives no sample either, because the kernel
+ * delays its acknowledgment. Therefore one of the path's small connections gets two segments each
+ * 128 ms, and its sample counts for all.
  */
 #ifndef WEIR_CC_RSHARE_H
 #define WEIR_CC_RSHARE_H

@@ -51,8 +51,8 @@ func (l *simulated) advance(d time.Duration, datagrams float64) {
 	}
 }
 
-// run steers datagrams of a greedy sender for a time and returns their share of the link, and that of
-// production.
+// run steers datagrams of a greedy sender for a time. It returns their share of the link, and the
+// share of production.
 func (l *simulated) run(c *controller, d time.Duration) (datagrams, production float64) {
 	before := l.passed
 	for until := l.now + d; l.now < until; {

@@ -37,8 +37,8 @@ type Held struct {
 	stop, done chan struct{}
 }
 
-// Hold holds the datagrams of the cgroup at path and its descendants at the rate that LEDBAT++ would
-// send, in each direction. Round trips are measured in the network namespace of this process, with
+// Hold holds the datagrams of the cgroup at path and its descendants at the rate that LEDBAT++
+// would send, in each direction. Round trips are measured in the network namespace of this process, with
 // the class d. Hold ends at Close or with the process.
 func Hold(path string, d dscp.DSCP) (*Held, error) {
 	h, err := load(d)

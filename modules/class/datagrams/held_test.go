@@ -66,8 +66,8 @@ func ownGroup(t *testing.T) string {
 	return group.Path
 }
 
-// TestExcessDatagramsAreDropped sends datagrams in both directions at a rate of an octet per second:
-// the first one passes, and the others find its virtual queue.
+// TestExcessDatagramsAreDropped sends datagrams at a rate of an octet per second: the first one
+// passes, and the others find its virtual queue.
 func TestExcessDatagramsAreDropped(t *testing.T) {
 	testutil.NeedRoot(t)
 	here, there := pair(t)
