@@ -38,8 +38,8 @@ type Held struct {
 }
 
 // Hold holds the datagrams of the cgroup at path and its descendants at the rate that LEDBAT++
-// would send, in each direction. Round trips are measured in the network namespace of this process, with
-// the class d. Hold ends at Close or with the process.
+// would send, in each direction. Round trips are measured in the network namespace of this process,
+// with the class d. Hold ends at Close or with the process.
 func Hold(path string, d dscp.DSCP) (*Held, error) {
 	h, err := load(d)
 	if err != nil {
