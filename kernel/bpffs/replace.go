@@ -26,7 +26,8 @@ type Pinner interface{ Pin(path string) error }
 // Replace pins objects under dir in place of the pins of the same names, which are among others. It
 // stages all pins, creates the folder [Replaced], and renames each pin; then runs before that
 // folder is removed. After a crash [Complete] discards a partial set and finishes a complete one.
-// An object that is pinned already must be cloned first, because its pin would move.
+// An object that is pinned already must be cloned first, because its pin would move. [Swap] is for
+// folders without other pins, such as attachments.
 func Replace(dir string, pins map[string]Pinner, then func() error) error {
 	if err := Complete(dir); err != nil {
 		return err
@@ -91,9 +92,9 @@ func discard(dir string) error {
 	return Remove(staged...)
 }
 
-// Exchange fills a new folder with pins and exchanges it for dir in one step: after a crash one of
+// Swap fills a new folder with pins and exchanges it for dir in one step: after a crash one of
 // the two sets is complete in dir.
-func Exchange(dir string, fill func(next string) error) error {
+func Swap(dir string, fill func(next string) error) error {
 	next := dir + "-next"
 	if err := RemoveAll(next); err != nil { // of a killed process
 		return err

@@ -73,7 +73,7 @@ func (h Host) ensureCapacity(p *programs, want []Shaper) (*programs, error) {
 		}
 	}
 	if err == nil {
-		err = bpffs.Exchange(h.loaded(), larger.pin)
+		err = bpffs.Swap(h.loaded(), larger.pin)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make room for %d shapers: %w", lines, err), larger.close())
