@@ -107,3 +107,47 @@ func TestSegmentsAreChargedWithTheirExtensionHeaders(t *testing.T) {
 		}
 	}
 }
+
+// The Hop-by-Hop header that marks a BIG TCP packet is not in its segments, so it is charged once.
+func TestTheHeaderOfBigTCPIsChargedOnce(t *testing.T) {
+	const overhead, ethernet, segments, words = 14, 14, 40, 8
+	needHeaders(t)
+	p := plane(t, 1)
+	if err := p.Set(0, Egress, Limit{Rate: 1e9, Loopback: true}); err != nil {
+		t.Fatal(err)
+	}
+	var before uint64
+	for _, c := range []struct {
+		name  string
+		mark  []byte
+		left  int // bytes of the header in each segment
+		other byte
+	}{
+		{"the mark", []byte{0, 0, 0xc2, 4, 0, 1, 0x86, 0xa0}, 0, 0},
+		{"another option", []byte{0, 0, 0x1e, 4, 0, 1, 0x86, 0xa0}, 8, 0},
+		{"a packet with a payload length", []byte{0, 0, 0xc2, 4, 0, 1, 0x86, 0xa0}, 8, 1},
+	} {
+		frame := datagram(t, true, 0, 500)
+		frame[ethernet+6], frame[ethernet+40+12] = unix.IPPROTO_TCP, words<<4
+		frame = headers.Insert(frame, headers.Header{Kind: headers.HopByHop, Octets: c.mark})
+		frame[ethernet+4], frame[ethernet+5] = 0, c.other
+		// struct __sk_buff up to gso_segs
+		run := ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: struct {
+			_    [164]byte
+			Segs uint32
+			_    [24]byte
+		}{Segs: segments}}
+		if verdict, err := p.objects.LimitEgress.Run(&run); err != nil || verdict != pass {
+			testutil.Need(t, "BPF_PROG_TEST_RUN of cgroup_skb", err)
+			t.Fatalf("%s: verdict %d", c.name, verdict)
+		}
+		counted, err := p.Counters(0, Egress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := uint64(len(frame) - ethernet + (segments-1)*(40+c.left+4*words) + segments*overhead); counted.Bytes-before != want {
+			t.Errorf("%s: %d bytes were charged, want %d", c.name, counted.Bytes-before, want)
+		}
+		before = counted.Bytes
+	}
+}

@@ -12,6 +12,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../../../bpf/jumbo.h"
 #include "../../../bpf/match.h"
 #include "../../../bpf/upper_layer.h"
 #include "limit.h"
@@ -127,6 +128,8 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 	} else {
 		count_fragments(p, skb->len, repeated, shim);
 	}
+	if (shim && network > sizeof(struct ipv6hdr))
+		p->headers -= jumbo_header(skb);
 	return p->protocol;
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"weir/bpf/headers"
 	"weir/core/match"
+	"weir/internal/direction"
 	"weir/kernel/clock"
 )
 
@@ -39,6 +40,43 @@ func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 			if got := b.notices(); got != want {
 				t.Errorf("%s before protocol %d: %d senders are to be notified, want %d", c.Name, protocol, got, want)
 			}
+		}
+	}
+}
+
+// The kernel counts the Hop-by-Hop header that marks a BIG TCP packet in every segment, although it
+// is in none.
+func TestTheHeaderOfBigTCPIsNotCharged(t *testing.T) {
+	const child, ethernet, segments, wire = 3, 14, 40, 60_000
+	b, l := newBench(t), long(1, 0)
+	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("2001:db8::2/128")): child})
+	b.set(child, l)
+	for _, c := range []struct {
+		name string
+		mark []byte
+		want uint64
+	}{
+		{"the mark", []byte{0, 0, 0xc2, 4, 0, 1, 0x86, 0xa0}, wire - 8*segments},
+		{"another option", []byte{0, 0, 0x1e, 4, 0, 1, 0x86, 0xa0}, wire},
+	} {
+		before, err := b.p.counters(keyOf(child, direction.Egress))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := datagram(one6, to6, 500)
+		f[ethernet+6] = unix.IPPROTO_TCP
+		f = headers.Insert(f, headers.Header{Kind: headers.HopByHop, Octets: c.mark})
+		f[ethernet+4], f[ethernet+5] = 0, 0
+		in := context{WireLen: wire, GsoSegs: segments, GsoSize: 10}
+		if verdict, err := b.p.charge.Run(&ebpf.RunOptions{Data: f, Context: &in, ContextOut: &context{}, DataOut: make([]byte, len(f)+64)}); err != nil || verdict == 2 {
+			t.Fatalf("%s: verdict %d, %v", c.name, verdict, err)
+		}
+		after, err := b.p.counters(keyOf(child, direction.Egress))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := after.Octets - before.Octets; got != c.want {
+			t.Errorf("%s: %d bytes were charged, want %d", c.name, got, c.want)
 		}
 	}
 }

@@ -35,6 +35,7 @@
 
 #include "../../../bpf/departs.h"
 #include "../../../bpf/ecn.h"
+#include "../../../bpf/jumbo.h"
 #include "../../../bpf/upper_layer.h"
 #include "../police/queue.h"
 #include "fair_queue.h"
@@ -297,10 +298,15 @@ static __always_inline void store_notice(struct __sk_buff *skb, const struct sha
 		*notice = p->notice;
 }
 
-/* Returns the bytes on the wire. The kernel keeps the outer VLAN tag beside the data of a frame. */
+/*
+ * Returns the bytes on the wire. The kernel keeps the outer VLAN tag beside the data of a frame. It
+ * counts the header of BIG TCP in every segment.
+ */
 static __always_inline __u32 wire_length(struct __sk_buff *skb)
 {
-	return skb->wire_len + (skb->vlan_present ? VLAN_TAG * (skb->gso_segs ?: 1) : 0);
+	__u32 segments = skb->gso_segs ?: 1;
+
+	return skb->wire_len + (skb->vlan_present ? VLAN_TAG * segments : 0) - jumbo_header(skb) * segments;
 }
 
 SEC("tc")
