@@ -56,11 +56,15 @@ func (o Options) runLatency(ctx context.Context) (Result, error) {
 		Server: o.Server.URL(), Address: o.Address.String(), Local: udp.LocalAddr().String(), Family: familyOf(o.Address.Addr()).String(), TLS: o.Server.TLS,
 		Test: Latency, Started: started.UTC(), MeasurementID: newID(), Notes: []string{},
 	}
+	query := url.Values{"client_name": {"weir"}, "client_version": {o.Version}}
+	if o.Token != "" {
+		query.Set("access_token", o.Token)
+	}
 	before := cpuTime()
 	summary, err := latency.Measure(ctx, latency.ClientTest{
 		HTTP: &http.Client{Transport: transport, Timeout: 2 * connectTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		Base: base, UDP: udp, ID: r.MeasurementID, Duration: o.Duration,
-		Query: url.Values{"client_name": {"weir"}, "client_version": {o.Version}},
+		Query: query,
 		Progress: func(_ int, last time.Duration) {
 			if o.Progress != nil {
 				o.Progress(Progress{At: time.Since(started), RTT: last})
@@ -75,7 +79,7 @@ func (o Options) runLatency(ctx context.Context) (Result, error) {
 	}
 	r.Duration = time.Since(started).Seconds()
 	r.ClientCPU = (cpuTime() - before).Seconds() / max(r.Duration, 0.001)
-	r.RoundTrips = &summary
+	r.RoundTrips, r.MeasurementID = &summary, summary.ID
 	r.latencyFigures(summary)
 	switch {
 	case summary.PacketsSent == 0:

@@ -29,6 +29,9 @@ func rejection(r *websocket.Refused, t Test) error {
 	if json.Unmarshal([]byte(r.Body), &problem) == nil && problem.Detail != "" {
 		reason += ": " + problem.Detail
 	}
+	if r.Status == http.StatusUnauthorized {
+		return fault.New(fault.Failed, "give a valid access token with --token-file", "%s", reason)
+	}
 	if r.Status != http.StatusTooManyRequests && r.Status != http.StatusServiceUnavailable {
 		return fault.New(fault.Failed, "check that the server runs "+string(t), "%s", reason)
 	}

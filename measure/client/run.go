@@ -48,6 +48,7 @@ type Options struct {
 	Version    string // of this program
 	Progress   func(Progress)
 
+	Token       string // access token of the site; "" for none
 	LatencyPort uint16 // UDP port of the server's latency tests; 0 for 1053
 
 	// Duration is the time of a test; 0 is the default of its protocol: 10 s, MSAK 5 s.

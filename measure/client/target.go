@@ -125,13 +125,20 @@ const connectTime = 10 * time.Second
 
 // path returns the path, query string and WebSocket subprotocol of a test.
 func (o Options) path(m msak.Options) (path, query, subprotocol string) {
-	names := [2]record.NameValue{{Name: "client_name", Value: "weir"}, {Name: "client_version", Value: o.Version}}
+	names := []record.NameValue{{Name: "client_name", Value: "weir"}, {Name: "client_version", Value: o.Version}}
+	if o.Token != "" {
+		names = append(names, record.NameValue{Name: "access_token", Value: o.Token})
+	}
 	paths, subprotocol := [2]string{ndt7.DownloadPath, ndt7.UploadPath}, ndt7.Subprotocol
 	if o.Test == MSAK {
-		m.Metadata = names[:]
+		m.Metadata = names
 		paths, subprotocol, query = [2]string{msak.DownloadPath, msak.UploadPath}, msak.Subprotocol, m.Query()
 	} else {
-		query = url.Values{names[0].Name: {names[0].Value}, names[1].Name: {names[1].Value}}.Encode()
+		values := url.Values{}
+		for _, n := range names {
+			values.Set(n.Name, n.Value)
+		}
+		query = values.Encode()
 	}
 	if o.Direction == record.Upload {
 		return paths[1], query, subprotocol

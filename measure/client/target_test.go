@@ -51,6 +51,7 @@ func TestRejectionsHaveTheServersReason(t *testing.T) {
 	}{
 		{websocket.Refused{Status: 429, RetryAfter: "9", Body: `{"title":"t","detail":"the server is full"}`}, "429 Too Many Requests: the server is full", true},
 		{websocket.Refused{Status: 503}, "503 Service Unavailable", true},
+		{websocket.Refused{Status: 401, Body: `{"detail":"the access token is missing"}`}, "401 Unauthorized: the access token is missing", false},
 		{websocket.Refused{Status: 404, Body: "<html>"}, "404 Not Found", false},
 	} {
 		err := rejection(&c.r, NDT7)

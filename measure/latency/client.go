@@ -20,9 +20,9 @@ import (
 // ClientTest is one test on the side of the client.
 type ClientTest struct {
 	HTTP     *http.Client
-	Base     url.URL  // scheme and authority of the server
-	UDP      net.Conn // a UDP socket that is connected to the server
-	ID       string
+	Base     url.URL                                // scheme and authority of the server
+	UDP      net.Conn                               // a UDP socket that is connected to the server
+	ID       string                                 // an access token replaces it
 	Query    url.Values                             // metadata
 	Duration time.Duration                          // of the server; 0 is the protocol's
 	Progress func(received int, last time.Duration) // may be nil
@@ -44,8 +44,8 @@ func Measure(ctx context.Context, t ClientTest) (s record.LatencySummary, err er
 	if err := t.get(ctx, AuthorizePath, &first); err != nil {
 		return s, err
 	}
-	if first.ID != t.ID || first.Type != typeKickoff {
-		return s, errors.New("the server authorized another measurement")
+	if first.ID == "" || first.Type != typeKickoff {
+		return s, errors.New("the server authorized no measurement of latency1")
 	}
 	if err := t.echo(ctx, first); err != nil {
 		return s, err
@@ -140,7 +140,7 @@ func (t *ClientTest) echo(ctx context.Context, first Packet) error {
 			continue
 		}
 		p, err := parse(buffer[:n])
-		if err != nil || p.ID != t.ID || p.Type != typeProbe {
+		if err != nil || p.ID != first.ID || p.Type != typeProbe {
 			continue
 		}
 		_, _ = t.UDP.Write(buffer[:n])

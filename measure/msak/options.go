@@ -3,6 +3,7 @@
 package msak
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -35,8 +36,9 @@ type Options struct {
 	Metadata      []record.NameValue
 }
 
-// ParseOptions parses the query string of an upgrade request. The error is a reason for people.
-func ParseOptions(raw string) (o Options, err error) {
+// ParseOptions parses the query string of an upgrade request. id is the measurement ID of an access
+// token, which replaces the client's; "" without one. The error is a reason for people.
+func ParseOptions(raw, id string) (o Options, err error) {
 	if len(raw) > maxQuery {
 		return o, fmt.Errorf("it has %d bytes, more than %d", len(raw), maxQuery)
 	}
@@ -45,7 +47,7 @@ func ParseOptions(raw string) (o Options, err error) {
 		return o, err
 	}
 	o.Duration = DefaultDuration
-	if o.MeasurementID, err = ParseID(values.Get("mid")); err != nil {
+	if o.MeasurementID, err = ParseID(cmp.Or(id, values.Get("mid"))); err != nil {
 		return o, err
 	}
 	if !values.Has("streams") {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestOptionsOfARequest(t *testing.T) {
-	o, err := ParseOptions("client_os=linux&mid=a&bytes=1000&streams=2&duration=30000&cc=cubic&delay=10&access_token=secret&client_name=x&client_name=y")
+	o, err := ParseOptions("client_os=linux&mid=a&bytes=1000&streams=2&duration=30000&cc=cubic&delay=10&access_token=secret&client_name=x&client_name=y", "")
 	want := Options{
 		MeasurementID: "a", Streams: 2, Duration: 25 * time.Second, Congestion: "cubic", Bytes: 1000,
 		Requested: []record.NameValue{{Name: "streams", Value: "2"}, {Name: "duration", Value: "30000"}, {Name: "cc", Value: "cubic"}, {Name: "delay", Value: "10"}, {Name: "bytes", Value: "1000"}},
@@ -22,7 +22,10 @@ func TestOptionsOfARequest(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(o, want) {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o, err := ParseOptions("mid=a&streams=1"); err != nil || o.Duration != DefaultDuration || o.Congestion != "" || o.Bytes != 0 {
+	if o, err := ParseOptions("mid=a&streams=1", "token's"); err != nil || o.MeasurementID != "token's" {
+		t.Errorf("the ID of a token: %+v, %v", o, err)
+	}
+	if o, err := ParseOptions("mid=a&streams=1", ""); err != nil || o.Duration != DefaultDuration || o.Congestion != "" || o.Bytes != 0 {
 		t.Errorf("defaults: %+v, %v", o, err)
 	}
 }
@@ -51,7 +54,7 @@ func TestWrongRequestsNameTheReason(t *testing.T) {
 		"mid=a&streams=1&name=" + strings.Repeat("v", 4096): "4096",
 		"mid=a&streams=1&x=%zz":                             "%zz",
 	} {
-		if _, err := ParseOptions(query); err == nil || !strings.Contains(err.Error(), reason) {
+		if _, err := ParseOptions(query, ""); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%.60s: %v, want %q", query, err, reason)
 		}
 	}
@@ -59,7 +62,7 @@ func TestWrongRequestsNameTheReason(t *testing.T) {
 
 func TestAQueryIsParsedAgain(t *testing.T) {
 	want := Options{MeasurementID: "a&b=c", Streams: 3, Duration: 7 * time.Second, Congestion: "bbr", Bytes: 5, Metadata: []record.NameValue{{Name: "client_name", Value: "ü"}}}
-	got, err := ParseOptions(want.Query())
+	got, err := ParseOptions(want.Query(), "")
 	got.Requested = nil
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
@@ -70,7 +73,7 @@ func FuzzOptions(f *testing.F) {
 	f.Add("mid=a&streams=2&duration=5000&cc=bbr&bytes=10&delay=1&client_name=x")
 	f.Add("mid=%00&streams=1")
 	f.Fuzz(func(t *testing.T, query string) {
-		o, err := ParseOptions(query)
+		o, err := ParseOptions(query, "")
 		if err != nil {
 			return
 		}
@@ -83,7 +86,7 @@ func FuzzOptions(f *testing.F) {
 			}
 		}
 		o.Requested, o.Metadata = nil, nil
-		again, err := ParseOptions(o.Query())
+		again, err := ParseOptions(o.Query(), "")
 		again.Requested = nil
 		if err != nil || !reflect.DeepEqual(o, again) {
 			t.Fatalf("%q: %+v, again %+v, %v", query, o, again, err)

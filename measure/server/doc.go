@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/measure/record"
+	"weir/measure/token"
 )
 
 // Config describes a site. Clear and Secure are addresses such as ":80"; "" listens on none.
@@ -23,6 +24,7 @@ type Config struct {
 	Metrics       string // address of metrics and /health; "" for none
 	Certificate   *Certificate
 	MaxTests      int
+	Tokens        *token.Verifier // of access tokens; nil requires none
 	Store         record.Store
 	Log           *slog.Logger
 	Congestion    string // of each connection; the host's default if the kernel lacks it

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -62,8 +63,12 @@ type latencyKey struct {
 
 // latencyRequest returns the measurement ID and address of a request; false after it answered with
 // a problem.
-func latencyRequest(w http.ResponseWriter, r *http.Request) (request latencyKey, ok bool) {
-	id, err := msak.ParseID(r.URL.Query().Get("mid"))
+func (s *Server) latencyRequest(w http.ResponseWriter, r *http.Request) (request latencyKey, ok bool) {
+	id, ok := s.authorized(w, r, protocolMSAK.experiment)
+	if !ok {
+		return request, false
+	}
+	id, err := msak.ParseID(cmp.Or(id, r.URL.Query().Get("mid")))
 	if err != nil {
 		newProblem(http.StatusBadRequest, "The query string is not valid", err.Error()).write(w)
 		return request, false
@@ -78,7 +83,7 @@ func latencyRequest(w http.ResponseWriter, r *http.Request) (request latencyKey,
 
 // authorize opens a latency test for the client's address.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
-	k, ok := latencyRequest(w, r)
+	k, ok := s.latencyRequest(w, r)
 	if !ok {
 		return
 	}
@@ -112,7 +117,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 
 // result answers with the result of a latency test, once.
 func (s *Server) result(w http.ResponseWriter, r *http.Request) {
-	k, ok := latencyRequest(w, r)
+	k, ok := s.latencyRequest(w, r)
 	if !ok {
 		return
 	}

@@ -28,7 +28,7 @@ func newMetrics(maxTests int) *metrics {
 			Name: "weir_measure_tests_total", Help: "Ended tests by outcome: complete, short (the client ended it), failed, lost (no record), handshake.",
 		}, []string{"protocol", "direction", "outcome"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_measure_refused_total", Help: "Refused tests and /v2/nearest requests by reason: tests, share, drain, store.",
+			Name: "weir_measure_refused_total", Help: "Refused tests and /v2/nearest requests by reason: tests, share, drain, store, token.",
 		}, []string{"reason"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_measure_payload_bytes_total", Help: "Payload of the messages of ended tests.",

@@ -18,9 +18,11 @@ import (
 // protocol is a kind of bulk test over WebSocket.
 type protocol struct {
 	name        string // a label of metrics
+	experiment  string // of Measurement Lab; the subject of access tokens
 	subprotocol string
-	// parse returns the test that a query string requests; the error is a reason for people.
-	parse func(s *Server, query string) (request, error)
+	// parse returns the test that a query string requests; the error is a reason for people. id is
+	// that of the access token, "" without one.
+	parse func(s *Server, query, id string) (request, error)
 }
 
 // request is a requested test.
@@ -30,7 +32,7 @@ type request struct {
 	run func(session.Test) (q *record.Quality, lost error)
 }
 
-var protocolNDT7 = protocol{"ndt7", ndt7.Subprotocol, func(s *Server, query string) (request, error) {
+var protocolNDT7 = protocol{"ndt7", "ndt", ndt7.Subprotocol, func(s *Server, query, _ string) (request, error) {
 	metadata, exit, err := parseQuery(query)
 	return request{run: func(t session.Test) (*record.Quality, error) {
 		t.EarlyExit = exit
@@ -43,8 +45,8 @@ var protocolNDT7 = protocol{"ndt7", ndt7.Subprotocol, func(s *Server, query stri
 	}}, err
 }}
 
-var protocolMSAK = protocol{"throughput1", msak.Subprotocol, func(s *Server, query string) (request, error) {
-	o, err := msak.ParseOptions(query)
+var protocolMSAK = protocol{"throughput1", "msak", msak.Subprotocol, func(s *Server, query, id string) (request, error) {
+	o, err := msak.ParseOptions(query, id)
 	return request{congestion: o.Congestion, run: func(t session.Test) (*record.Quality, error) {
 		result := msak.Serve(s.tests, msak.Stream{Test: t, Options: o, Version: s.config.Version, Commit: s.config.Commit},
 			func(v *record.Throughput, q *record.Quality) error {

@@ -28,7 +28,11 @@ func (s *Server) runTest(p protocol, direction record.Direction) http.HandlerFun
 			newProblem(http.StatusBadRequest, "The request is no "+p.name+" test", reason).write(w)
 			return
 		}
-		request, err := p.parse(s, r.URL.RawQuery)
+		id, ok := s.authorized(w, r, p.experiment)
+		if !ok {
+			return
+		}
+		request, err := p.parse(s, r.URL.RawQuery, id)
 		if err != nil {
 			newProblem(http.StatusBadRequest, "The query string is not valid", err.Error()).write(w)
 			return

@@ -10,7 +10,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +34,7 @@ type runOptions struct {
 	congestion      string
 	duration        time.Duration
 	latencyPort     uint16
+	tokenFile       string
 	four, six, both bool
 	bind            string
 	insecure        bool
@@ -80,6 +83,7 @@ have 95 % intervals.`,
 	flags.IntVar(&o.streams, "streams", 1, "streams of a msak test")
 	flags.StringVar(&o.congestion, "cc", "", "congestion control of a msak test's sender: bbr, cubic or reno (default: the sender's)")
 	flags.DurationVar(&o.duration, "duration", 0, "time of a msak test (default: 5s)")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the server's access token")
 	flags.Uint16Var(&o.latencyPort, "latency-port", latency.DefaultPort, "UDP port of the server's latency tests")
 	flags.StringVar(&o.direction, "direction", "both", "download, upload or both")
 	flags.BoolVarP(&o.four, "ipv4", "4", false, "IPv4 only")
@@ -224,9 +228,13 @@ func (o *runOptions) run(ctx context.Context, a *cli.App, server string) error {
 	if err != nil {
 		return err
 	}
+	token, err := o.token()
+	if err != nil {
+		return err
+	}
 	report := newReport(s, o, time.Now())
 	for i, t := range tasks {
-		result, err := o.test(ctx, a, s, t, fmt.Sprintf("%d of %d", i+1, len(tasks)))
+		result, err := o.test(ctx, a, s, t, token, fmt.Sprintf("%d of %d", i+1, len(tasks)))
 		if ctx.Err() != nil {
 			report.stopped = true
 			break
@@ -239,8 +247,20 @@ func (o *runOptions) run(ctx context.Context, a *cli.App, server string) error {
 	return report.print(a)
 }
 
+// token reads the access token; "" without one.
+func (o *runOptions) token() (string, error) {
+	if o.tokenFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(o.tokenFile)
+	if err != nil {
+		return "", fault.New(fault.Usage, "name a readable file with the token alone", "--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
 // test runs one test and shows its progress.
-func (o *runOptions) test(ctx context.Context, a *cli.App, s client.Server, t task, count string) (client.Result, error) {
+func (o *runOptions) test(ctx context.Context, a *cli.App, s client.Server, t task, token, count string) (client.Result, error) {
 	var shown time.Duration
 	name := fmt.Sprintf("%s, %s over %s", count, t.name(), t.family)
 	show := func(p client.Progress) {
@@ -269,7 +289,7 @@ func (o *runOptions) test(ctx context.Context, a *cli.App, s client.Server, t ta
 		a.Say("%s", text)
 	}
 	result, err := client.Run(ctx, client.Options{
-		Server: s, Address: t.address, Test: client.Test(o.kind), Direction: t.direction, Streams: o.streams, Congestion: o.congestion, Duration: o.duration, LatencyPort: o.latencyPort, Bind: o.bind, Insecure: o.insecure, Version: version.Number, Progress: show,
+		Server: s, Address: t.address, Test: client.Test(o.kind), Direction: t.direction, Streams: o.streams, Congestion: o.congestion, Duration: o.duration, LatencyPort: o.latencyPort, Token: token, Bind: o.bind, Insecure: o.insecure, Version: version.Number, Progress: show,
 	})
 	if a.Interactive() && !a.Quiet {
 		fmt.Fprint(a.Stderr, "\033[K")

@@ -20,6 +20,7 @@ import (
 	"weir/measure/archive"
 	"weir/measure/server"
 	"weir/measure/spool"
+	"weir/measure/token"
 )
 
 // serveOptions are the flags of weir measure serve.
@@ -28,6 +29,8 @@ type serveOptions struct {
 	latency                string
 	cert, key              string
 	acme                   server.ACME
+	tokenKeys              []string
+	tokenMachine           string
 	selfSigned, check      bool
 	spool                  string
 	maxTests               int
@@ -58,7 +61,8 @@ Each test leaves records in the spool, in Measurement Lab's folders and files: n
 throughput1 or latency1, and of bulk tests quality1 with TCP_INFO each 10 ms. They are
 durable before the client receives its Close or result. The site refuses tests above --max-tests, tests above the fair share of a client
 block (/32 or /64), and all tests while the disk of the spool is full: status 429 with
-Retry-After and the reason. --client-address changes clients' addresses before a record
+Retry-After and the reason. With --token-key it refuses tests without a valid access
+token (JSON Web Token with EdDSA, ES256 or RS256): status 401. --client-address changes clients' addresses before a record
 reaches the disk: prefix keeps /24 and /64. With --archive, records move into bundles and
 Parquet files of an archive (weir measure archive).
 
@@ -87,6 +91,8 @@ SIGTERM drains the site: /health is 503, new tests are refused, and running ones
 	flags.StringVar(&o.acme.Directory, "acme-directory", "", "URL of the authority (default: Let's Encrypt)")
 	flags.StringVar(&o.acme.CAFile, "acme-ca", "", "certificate in PEM that signs the authority's own TLS (default: those of the system)")
 	flags.StringVar(&o.acme.Cache, "acme-cache", "", "folder of the account, certificate and key (default: .acme in the spool)")
+	flags.StringArrayVar(&o.tokenKeys, "token-key", nil, "public key (JWK) of access tokens, which tests then require; repeatable")
+	flags.StringVar(&o.tokenMachine, "token-machine", "", "audience of access tokens: the name of this machine")
 	flags.BoolVar(&o.selfSigned, "self-signed", false, "make a certificate for a lab; clients need --insecure")
 	flags.StringVar(&o.spool, "spool", "/var/spool/weir", "folder of the records")
 	flags.StringVar(&o.clientAddress, "client-address", "full", "clients' addresses in records: full, prefix or none")
@@ -154,6 +160,17 @@ func (o *serveOptions) certificate(log *slog.Logger) (*server.Certificate, error
 	return nil, nil
 }
 
+// tokens returns the verifier of access tokens; nil if the site requires none.
+func (o *serveOptions) tokens() (*token.Verifier, error) {
+	if len(o.tokenKeys) == 0 {
+		if o.tokenMachine != "" {
+			return nil, fault.New(fault.Usage, "add --token-key with the public key", "--token-machine belongs to --token-key")
+		}
+		return nil, nil
+	}
+	return token.Load(o.tokenMachine, o.tokenKeys...)
+}
+
 // ownNames are the names and addresses of this host.
 func ownNames() []string {
 	names := []string{"localhost"}
@@ -171,6 +188,10 @@ func ownNames() []string {
 
 func (o *serveOptions) run(ctx context.Context, a *cli.App) (err error) {
 	if err := o.verify(); err != nil {
+		return err
+	}
+	tokens, err := o.tokens()
+	if err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(a.Stderr, nil))
@@ -192,7 +213,8 @@ func (o *serveOptions) run(ctx context.Context, a *cli.App) (err error) {
 	}
 	build := version.Read()
 	config := server.Config{
-		Clear: o.clear, Secure: o.secure, Latency: o.latency, Metrics: o.metrics, Certificate: certificate, MaxTests: o.maxTests, Store: records, Log: log,
+		Tokens: tokens,
+		Clear:  o.clear, Secure: o.secure, Latency: o.latency, Metrics: o.metrics, Certificate: certificate, MaxTests: o.maxTests, Store: records, Log: log,
 		Congestion: congestionControl, Version: build.Version, Commit: build.Commit[:min(7, len(build.Commit))],
 	}
 	if certificate == nil {
@@ -235,6 +257,9 @@ type checkResult struct {
 // report prints the checks of this host. The exit status is 3 if the site could not serve.
 func (o *serveOptions) report(ctx context.Context, a *cli.App) error {
 	if err := o.verify(); err != nil {
+		return err
+	}
+	if _, err := o.tokens(); err != nil {
 		return err
 	}
 	certificate, certificateErr := o.certificate(slog.New(slog.DiscardHandler))
