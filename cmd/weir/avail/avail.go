@@ -34,19 +34,20 @@ func Command(a *cli.App) *cobra.Command {
 	var o options
 	command := &cobra.Command{
 		Use:   "avail DESTINATION:PORT",
-		Short: "Estimate the spare capacity of a path for less than best effort, without harm to other traffic",
-		Long: `Estimate the available bandwidth of the path to a responder, "weir avail --listen",
-by short trains of datagrams at increasing rates. While the path carries a rate, the
-delays within a train are constant; above it, the queue grows from datagram to
-datagram. Trains are marked as less than best effort (LE, or --class).
+		Short: "Estimate the available bandwidth of a path, without disturbing other traffic",
+		Long: `Estimate the available bandwidth of the path to a responder ("weir avail --listen") with
+short trains of datagrams at increasing rates. If the path carries the rate, the delays
+within a train are constant. If the rate is too high, the queue grows from datagram to
+datagram. The trains are marked as less than best effort (LE, or --class).
 
-A hundred small unmarked packets per second measure the round-trip time meanwhile. If it
-rises by 10 ms, the train ends at once. The result includes their additional delay
-beside trains, and their losses.
+Concurrently, a hundred small unmarked packets per second measure the round-trip time.
+If this time increases by 10 ms, the train ends immediately. The result includes the
+additional delay of these packets during trains, and their losses.
 
-The result is the rate that the class of the trains can use: if the path has queues for
-classes, the rate that best effort leaves; if it has one queue, the unused rate. Rates
-count each IP packet and 14 bytes of Ethernet header. The command needs no privilege. The exit status is 3 if no estimate is possible.`,
+The result is the rate that the class of the trains can use. If the path has one queue
+per class, this is the rate that best effort leaves; if it has a single queue, it is the
+unused rate. Rates count each IP packet plus 14 bytes of Ethernet header. The command
+needs no special permissions. The exit status is 3 if no estimate is possible.`,
 		Example: `  weir avail --listen 192.0.2.9:5202                     at the far end; prints a token
   weir avail 192.0.2.9:5202 --token-file FILE
   weir avail 192.0.2.9:5202 --token-file FILE --class best-effort --format json`,
@@ -63,9 +64,9 @@ count each IP packet and 14 bytes of Ethernet header. The command needs no privi
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.class, "class", "lbe", "class or DSCP of the trains")
-	flags.IntVar(&o.repetitions, "repetitions", 5, "searches, each with its own result")
+	flags.IntVar(&o.repetitions, "repetitions", 5, "number of searches, each with its own result")
 	flags.StringVar(&o.most, "most", "10Gbit", "highest tested rate")
-	flags.StringVar(&o.listen, "listen", "", "be the responder on this address and port, TCP and UDP, until stopped")
+	flags.StringVar(&o.listen, "listen", "", "run as the responder on this TCP and UDP address and port, until stopped")
 	flags.StringVar(&o.token, "token", "", "shared secret; every user of this host can read it in the process list, so prefer --token-file")
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with the shared secret (default: the variable WEIR_TOKEN; --listen without a secret creates and prints one)")
 	return command

@@ -28,9 +28,10 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "class",
-		Short: "Trace the DSCP of packets along a path; put services into less than best effort",
-		Long: `Trace the code points (DSCP) of classes of service along a path. Policies (class:,
-links:) and weir run --class set them.`,
+		Short: "Trace the DSCP of packets along a path; run services as less than best effort",
+		Long: `Trace the code point (DSCP) of a class of service along a path, or print a systemd
+drop-in for less than best effort. Policies (class:, borders:) and weir run --class set
+the DSCP of packets.`,
 		Example: `  sudo weir class trace mirror.example.net
   weir class drop-in backup.service`,
 	}
@@ -50,16 +51,18 @@ func newTraceCommand(a *cli.App) *cobra.Command {
 	var o traceOptions
 	command := &cobra.Command{
 		Use:   "trace DESTINATION",
-		Short: "Show which hop of a path rewrites or bleaches a DSCP",
-		Long: `Send probes with a DSCP to each hop of the path in turn, by increasing hop limits (TTL).
-ICMP errors quote the probe's header, and so the DSCP on arrival at the hop. Probes use UDP
-and TCP, over IPv4 and IPv6 if the destination has both. A hop without ICMP errors is
-silent. The DSCP at the destination is known if it sends an ICMP error, as Linux does
-for a datagram to a closed port.
+		Short: "Show which hop of a path changes or removes a DSCP",
+		Long: `Send probes with a DSCP to one hop of the path after the other, with increasing hop
+limits (TTL). ICMP errors quote the header of the probe, including the DSCP with which it
+arrived at the hop. The probes use UDP and TCP, over IPv4 and IPv6 if the destination has
+both. A hop that sends no ICMP errors is called silent. The DSCP at the destination is
+known if the destination sends an ICMP error, as Linux does for a datagram to a closed
+port.
 
-The verdict "keeps it" means that the destination reported the DSCP that was sent. A path
-with an unknown end is "unchanged up to hop N". The exit status is 1 if any hop reported
-another DSCP, and 3 if no path reached the destination. It needs root, or CAP_NET_RAW.`,
+The verdict is "keeps it" if the destination reported the original DSCP, and "unchanged
+up to hop N" if the end of the path is unknown. The exit status is 1 if any hop reported
+another DSCP, and 3 if no path reached the destination. The command requires root or
+CAP_NET_RAW.`,
 		Example: `  sudo weir class trace mirror.example.net
   sudo weir class trace 2001:db8::80 --class CS1 --protocol tcp --port 443
   sudo weir class trace 192.0.2.1 --attempts 10 --wait 3s     behind routers that limit their errors`,
@@ -77,8 +80,8 @@ another DSCP, and 3 if no path reached the destination. It needs root, or CAP_NE
 	command.Flags().StringVar(&o.family, "family", "both", "IP version: 4, 6 or both")
 	command.Flags().Uint16Var(&o.port, "port", 0, "destination port; 0 is 33434 for UDP and 80 for TCP")
 	command.Flags().IntVar(&o.most, "hops", 30, fmt.Sprintf("maximum number of hops, up to %d", hops.MaxHops))
-	command.Flags().IntVar(&o.attempts, "attempts", 3, fmt.Sprintf("probes to a silent hop, up to %d", hops.MaxAttempts))
-	command.Flags().DurationVar(&o.wait, "wait", time.Second, "wait for answers to an attempt")
+	command.Flags().IntVar(&o.attempts, "attempts", 3, fmt.Sprintf("number of probes to a silent hop, up to %d", hops.MaxAttempts))
+	command.Flags().DurationVar(&o.wait, "wait", time.Second, "waiting time for the answers to a probe")
 	return command
 }
 

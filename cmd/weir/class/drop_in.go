@@ -30,14 +30,14 @@ type dropIn struct {
 func newDropInCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop-in UNIT",
-		Short: "Print a systemd drop-in that puts a service into less than best effort",
-		Long: `Print a drop-in that puts a service into ` + lbeSlice + `, a slice below system.slice.
-One scope of the active policy of weir.service gives the class to all units there.
-Their packets have DSCP 1 (RFC 8622) and the last place in this host's queue, and TCP
-uses the congestion control scavenger, for downloads too. The unit's command stays as
-it is.
+		Short: "Print a systemd drop-in that runs a service as less than best effort",
+		Long: `Print a systemd drop-in that moves a service to ` + lbeSlice + `, a child of system.slice.
+A single scope in the policy of weir.service then sets the class of all services in the
+slice. Their packets have DSCP 1 (RFC 8622), so the queue of this host sends them after
+other packets. Their TCP connections use the congestion control scavenger, also for
+downloads. The drop-in does not change the command of the service.
 
-The drop-in is printed on standard output, further steps on standard error.`,
+The drop-in is printed on standard output, and further steps on standard error.`,
 		Example: `  d=/etc/systemd/system/backup.service.d; sudo mkdir -p $d
   weir class drop-in backup.service | sudo tee $d/50-weir-lbe.conf
   sudo systemctl daemon-reload && sudo systemctl restart backup.service`,

@@ -58,15 +58,15 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) fault
 func NewRoot(a *App, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",
-		Short: "Regulate and measure the traffic of Linux hosts and routers",
+		Short: "Limit, classify and measure the traffic of Linux hosts and routers",
 		Long: `Weir limits, classifies and measures the traffic of Linux hosts and routers.
 
 A policy file sets the treatment of traffic: limits, classes of service, congestion
-control, in-band telemetry, offload. "weir plan" shows the changes, "weir apply" or
-"weir daemon" makes them, "weir status" and "weir top" show the effect, "weir prove"
-tests it, and "weir release" ends it. "weir run" limits one command without a file.
-"weir lab" measures traffic on emulated links between network namespaces, and "weir
-tester" tests a data path frame by frame.`,
+control, in-band telemetry, offload. "weir plan" shows the changes that a policy would
+make, and "weir apply" or "weir daemon" makes them. "weir status" and "weir top" show the
+effect of the policy, "weir prove" tests it, and "weir release" ends the policy. "weir
+run" limits one command without a policy. "weir lab" measures traffic on emulated links
+between network namespaces, and "weir tester" tests a data path frame by frame.`,
 		Example: `  weir doctor                                   the mechanism of each capability on this machine
   sudo weir run --limit 100Mbit -- rsync -a /data backup:/data
   sudo weir apply policy.yaml && sudo weir top

@@ -17,15 +17,15 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Check kernel features and list the mechanism each capability uses",
-		Long: `Doctor probes every kernel feature that Weir can use. It reports the mechanism of each
-capability on this machine, missing features, and how to get them.
+		Short: "Check kernel features and list the mechanism that each capability uses",
+		Long: `Probe every kernel feature that Weir can use. Report the mechanism of each capability on
+this machine, the missing features, and how to get them.
 
-It changes nothing: probes run in temporary network namespaces. Without root it reports
-the readable state, and names the missing privileges.
+The command changes nothing: its probes run in temporary network namespaces. Without
+root, it reports the features that it can test, and lists the missing privileges.
 
-The exit status is 0 if the lab can run here, 3 if this machine cannot carry it, and 4
-if only privileges are missing.`,
+The exit status is 0 if the lab can run on this machine, 3 if a feature for the lab is
+missing, and 4 if only privileges are missing.`,
 		Example: `  sudo weir doctor
   weir doctor --format json | jq '.capabilities'`,
 		Args: cobra.NoArgs,

@@ -31,8 +31,9 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ioam",
 		Short: "Read in-band telemetry of packets",
-		Long: `Read in-band telemetry of packets, on the node where their IOAM namespace ends
-(remove: true in the policy's section ioam). One command can read at a time.`,
+		Long: `Read in-band telemetry of packets, on the node where their IOAM namespace ends (the node
+with remove: true in the section ioam of its policy). Only one of these commands can run
+at a time.`,
 		Example: `  sudo weir ioam watch
   sudo weir ioam path 2001:db8:4::2
   sudo weir ioam edges`,
@@ -138,12 +139,12 @@ func newIOAMProofCommand(a *cli.App) *cobra.Command {
 	var out string
 	command := &cobra.Command{
 		Use:   "proof",
-		Short: "Make the profiles of a proof of transit",
-		Long: `Make the profiles of a proof of transit for a path: one file per node, from
-node-1.json for the first node, which inserts the option, to the last one, which
-verifies it. The files are secret: copy each to its node only, and name it in the
-policy as ioam.namespaces.NUMBER.proof. Each file has two profiles; the lowest bit
-of a packet's id selects one.`,
+		Short: "Create the files of a proof of transit",
+		Long: `Create the files of a proof of transit for a path, one file per node. node-1.json is for
+the first node, which inserts the option; the file with the highest number is for the
+last node, which verifies the option. The files are secret: copy each file only to its
+node, and write its path into the policy as ioam.namespaces.NUMBER.proof. Each file has
+two profiles; the lowest bit of a packet's id selects the profile.`,
 		Example: `  weir ioam proof --nodes 3 --out proof`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

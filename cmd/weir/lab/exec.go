@@ -30,10 +30,10 @@ func newExecCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "exec NODE -- COMMAND [ARGUMENT...]",
 		Short: "Run a program inside a host of a lab that is up",
-		Long: `Run a program inside a host of a lab that is up. Only the network namespace is the
-host's. Files, users and processes are those of this machine, except for /etc/hosts,
-which has the names of the lab's hosts. "weir lab up" prints their addresses. The exit
-status is the program's own.`,
+		Long: `Run a program inside a host of a lab that is up. Only the network namespace belongs to
+the lab host. Files, users and processes are those of this machine, except /etc/hosts,
+which contains the names of the lab hosts. "weir lab up" prints their addresses. The exit
+status is that of the program.`,
 		Example: `  sudo weir lab exec sender -- ping -c 3 receiver
   sudo weir lab exec --lab 3fa9c1 receiver -- iperf3 -s`,
 		Args:              cobra.MinimumNArgs(2),

@@ -26,9 +26,10 @@ func newOverlayCommand(a *cli.App) *cobra.Command {
 		Short: "Draw the figures of several evidence bundles in one",
 		Long: `Draw the figures of several evidence bundles in one plot each.
 
-Each figure of two or more bundles is drawn with all their curves, named by NAME or by
-the distinct part of the folder's name. The result is a bundle: report.html, the plots
-as SVG and PNG, and every sample with its bundle's name.`,
+If two or more bundles contain the same figure, the command draws one plot with the
+curves of all of them. Each curve is labelled with NAME, or with the part of the folder
+name that differs. The result is a bundle with report.html, the plots as SVG and PNG,
+and every sample with the name of its bundle.`,
 		Example: "  weir lab overlay before=weir-out/A after=weir-out/B fq=weir-out/C --out weir-out/queues",
 		Args:    cobra.MinimumNArgs(2),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -43,8 +43,8 @@ func (o *runOptions) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.carrier, "carrier", "auto", "link emulation: auto, edt, netem or emulator")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle (default ./weir-out/NAME-TIME)")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
-	flags.BoolVar(&o.keepGoing, "keep-going", false, "continue with other combinations if this machine cannot carry one")
-	flags.IntVar(&o.capture, "capture", 0, "keep packet traces of the links in the bundle, with this many bytes of each frame")
+	flags.BoolVar(&o.keepGoing, "keep-going", false, "if this machine cannot run a combination of parameters, continue with the others")
+	flags.IntVar(&o.capture, "capture", 0, "add packet traces of the links to the bundle, with this number of bytes per frame")
 	flags.Lookup("capture").NoOptDefVal = "128"
 	flags.BoolVar(&o.share, "share", false, "measure even while another lab on this machine measures")
 }
@@ -56,13 +56,13 @@ func newRunCommand(a *cli.App) *cobra.Command {
 		Short: "Measure a scenario and write an evidence bundle",
 		Long: `Measure a scenario and write an evidence bundle.
 
-Every combination of parameters is measured the given number of times, in random
-order. Each run builds its hosts and links, calibrates the links, generates the
-traffic and judges the testbed. If the testbed failed, the run is invalid: it is
-repeated and never enters an average.
+The lab measures every combination of parameters the given number of times, in random
+order. Each run builds hosts and links, calibrates the links, generates the traffic and
+checks the testbed. If the testbed failed, the run is invalid: the lab repeats it and
+excludes it from all averages.
 
-The exit status is 0 if every expectation holds, 1 if one does not or the run
-was stopped, and 3 if this machine cannot carry the scenario.`,
+The exit status is 0 if every expectation is met, 1 if an expectation is not met or the
+run was stopped, and 3 if this machine cannot run the scenario.`,
 		Example: `  sudo weir lab run loss-quick
   sudo weir lab run loss-study --set loss=0%,1% --set cc=cubic --repetitions 3
   sudo weir lab run my.yaml --out results/today --junit results/today.xml

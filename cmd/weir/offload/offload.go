@@ -132,11 +132,12 @@ func newOffloadPlanCommand(a *cli.App) *cobra.Command {
 		Use:   "plan [POLICY]",
 		Short: "Show which routes would be offloaded, and why others would not",
 		Long: `Show which routes would be offloaded, and why others would not, on this router or,
-with --state, on a router with a file of "weir offload dump". Nothing changes. With a
-budget in the policy the busiest routes are offloaded: by samples of the active fast path
-on this router or, with --traffic, by a file of packets per destination, for example from
-sFlow or NetFlow. --prove compares the plan with an independent simulation of the
-kernel's routing, at the first and last address of every prefix and next to them.`,
+with --state, on the router of a file written by "weir offload dump". The command changes
+nothing. If the policy has a budget, the busiest routes are offloaded. The traffic of
+routes is known from samples of the active fast path on this router or, with --traffic,
+from a file with the packets per destination, for example from sFlow or NetFlow. --prove
+compares the plan with an independent simulation of the kernel's routing, at and next to
+the first and last address of every prefix.`,
 		Example: `  weir offload plan policy.yaml --state router.gz --prove
   weir offload plan policy.yaml --state router.gz --rules
   weir offload plan policy.yaml --state router.gz --traffic packets.txt`,
@@ -224,11 +225,11 @@ func newOffloadVerifyCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify [POLICY]",
 		Short: "Compare the active fast path with the kernel's routing",
-		Long: `Compare the active fast path with the kernel: the table at the first and last address of
-every prefix, next to them, and at random addresses; the program by test runs. Packet
-filters, IPsec policies and NAT that packets would bypass are differences too. No packet
-is sent. If a difference lasts, the command prints it with an example packet and exits
-with 1.`,
+		Long: `Compare the active fast path with the kernel's routing. The table is compared at and next
+to the first and last address of every prefix, and at random addresses. The program is
+compared with test runs. If packets would bypass a packet filter, an IPsec policy or NAT,
+that is a difference too. The command sends no packets. If a difference persists, it
+prints the difference with an example packet, and the exit status is 1.`,
 		Example: `  sudo weir offload verify policy.yaml
   sudo weir offload verify --random 1000000 --packets 100000`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: complete.Policy,

@@ -27,17 +27,17 @@ func DaemonCommand(a *cli.App) *cobra.Command {
 		Use:   "daemon [POLICY]",
 		Short: "Keep a policy active: follow its file, cgroups and devices; serve metrics and an API",
 		Long: `Apply a policy and keep it active: follow changes of the file, and cgroups, units and
-devices that appear and disappear. A file with a mistake is reported and changes
-nothing. SIGHUP applies the file again. Without POLICY the file is
+devices that appear and disappear. If the file has a mistake, the daemon reports it and
+changes nothing. SIGHUP applies the file again. Without POLICY, the daemon uses
 /etc/weir/policy.yaml.
 
-The daemon runs in the foreground and notifies systemd when it is ready (Type=notify)
-and alive (WatchdogSec). The limits stay active after its end, even by SIGKILL: "weir
-status" shows the time of its end, "weir release" ends the limits. A manual release or
-apply holds until the file changes.
+The daemon runs in the foreground and supports systemd's Type=notify and WatchdogSec.
+The limits stay active after the daemon has ended, even after SIGKILL. "weir status"
+then shows when the daemon ended, and "weir release" ends the limits. A manual release
+or apply stays in effect until the file changes.
 
-The API's socket is for its owner only. It also serves metrics. --listen serves them
-on a loopback address, where every user of the host can read them.`,
+Only its owner can use the socket of the API, which also serves metrics. --listen
+additionally serves metrics on a loopback address, readable by every user of the host.`,
 		Example: `  weir daemon /etc/weir/policy.yaml
   weir daemon --listen 127.0.0.1:9464 policy.yaml      metrics for Prometheus
   curl --unix-socket /run/weir/api.sock http://weir/v1/status`,
@@ -66,10 +66,10 @@ on a loopback address, where every user of the host can read them.`,
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&service.Shadow, "shadow", false, "put all scopes in shadow: count only")
+	flags.BoolVar(&service.Shadow, "shadow", false, "put all scopes in shadow mode: only count")
 	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics, in an existing folder; empty for none")
-	flags.StringVar(&service.Metrics, "listen", "", "loopback address that serves /metrics too, as in 127.0.0.1:9464")
-	flags.StringVar(&service.Textfile, "textfile", "", "file for the metrics, written every second for node_exporter; it stays after the end")
+	flags.StringVar(&service.Metrics, "listen", "", "additional loopback address for /metrics, such as 127.0.0.1:9464")
+	flags.StringVar(&service.Textfile, "textfile", "", "file for the metrics, written every second, for node_exporter; remains after the daemon has ended")
 	flags.DurationVar(&service.Look, "look", 5*time.Second, "interval of full resyncs, in case an event was lost; 100ms to 1h")
 	return command
 }

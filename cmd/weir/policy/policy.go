@@ -26,11 +26,11 @@ func PlanCommand(a *cli.App) *cobra.Command {
 	return takesPolicy(a, "Plan", (*engine.Engine).Plan, &cobra.Command{
 		Use:   "plan [POLICY]",
 		Short: "Show the changes of an apply without making them",
-		Long: `Show the changes of an apply without making them: the action and the kernel mechanism
-for each scope. A scope waits if its cgroup, unit or device does not exist yet; the plan
-names it. Warnings name probable mistakes in the policy. The exit status is 1 if this
-host would reject an apply. Without POLICY the file is /etc/weir/policy.yaml, and "-" is
-standard input.`,
+		Long: `Show the changes that "weir apply" would make: the action and the kernel mechanism for
+each scope. If the cgroup, unit or device of a scope does not exist yet, the scope
+waits, and the plan shows the missing object. Warnings describe probable mistakes in the
+policy. The exit status is 1 if an apply would fail on this host. Without POLICY, the
+command reads /etc/weir/policy.yaml; "-" is standard input.`,
 		Example: `  weir plan policy.yaml
   weir plan - < policy.yaml
   weir plan --format json policy.yaml | jq '.steps[] | select(.action != "keep")'`,
@@ -45,9 +45,10 @@ func ApplyCommand(a *cli.App) *cobra.Command {
 		Use:   "apply [POLICY]",
 		Short: "Apply a policy to this host",
 		Long: `Apply a policy to this host. Programs and limits are pinned in the kernel: they stay
-active without any process until "weir release". A policy with a mistake changes nothing. Applying the active
-policy again changes nothing either. If the command is killed, the next apply completes
-it. Without POLICY the file is /etc/weir/policy.yaml, and "-" is standard input.`,
+active without any process until "weir release". If the policy has a mistake, the
+command changes nothing. If the policy is already active, it changes nothing either. If
+the command is killed, the next apply completes the change. Without POLICY, the command
+reads /etc/weir/policy.yaml; "-" is standard input.`,
 		Example: `  weir apply policy.yaml
   weir apply --shadow policy.yaml    count only`,
 	})
@@ -110,7 +111,7 @@ func load(a *cli.App, e *engine.Engine, file string) (*policy.Policy, error) {
 
 // takesPolicy completes a command that reads a policy file and prints the changes.
 func takesPolicy(a *cli.App, title string, do func(*engine.Engine, *policy.Policy) (engine.Outcome, error), command *cobra.Command) *cobra.Command {
-	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count only")
+	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow mode: only count")
 	command.Args, command.ValidArgsFunction = cobra.MaximumNArgs(1), complete.Policy
 	command.RunE = func(_ *cobra.Command, args []string) error {
 		e, err := a.Engine()
@@ -203,14 +204,14 @@ func change(before, after string) string {
 func ReleaseCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "release",
-		Short: "End the active policy and restore the former state",
-		Long: `End the active policy: detach the programs, remove pins and state, restore former qdiscs,
-and reset the pacing of open connections to that of their applications. Limits that container
+		Short: "End the active policy and restore the original state",
+		Long: `End the active policy: detach the programs, remove pins and state, restore the original
+qdiscs, and reset the pacing of open connections to the value of their applications. Limits that container
 runtimes set through the CNI plugin stay, unless --all is given.`,
 		Example: "  weir release\n  weir release --all         end the limits of the CNI plugin too\n  weir release --format json",
 		Args:    cobra.NoArgs,
 	}
-	all := command.Flags().Bool("all", false, "end the limits of the CNI plugin too")
+	all := command.Flags().Bool("all", false, "also end the limits of the CNI plugin")
 	command.RunE = func(*cobra.Command, []string) error {
 		e, err := a.Engine()
 		if err != nil {

@@ -40,35 +40,36 @@ func ProveCommand(a *cli.App) *cobra.Command {
 	o := proveOptions{duration: 2 * time.Second, repetitions: 5}
 	command := &cobra.Command{
 		Use:   "prove [POLICY]",
-		Short: "Test the promises of the active policy, and possible bypasses",
-		Long: `Test whether the active policy keeps its promises: limits, classes, congestion controls.
-From inside each scope, short test flows go to a peer, by TCP and UDP over IPv4 and
-IPv6, and prove compares the received traffic with the promise. Limits are tested by TCP
-at full speed and UDP above the rate. Each path is first measured outside all scopes: if
-it carries less than the promise, the result is unknown.
+		Short: "Test whether the active policy has the configured effect, and try bypasses",
+		Long: `Test whether the active policy has the configured effect on rates, classes and
+congestion controls. Short TCP and UDP test flows run from inside each scope to a peer,
+over IPv4 and IPv6, and the command compares the received traffic with the policy. To
+test a limit, it sends TCP at full speed and UDP above the rate. It first measures each
+path outside all scopes: if a path carries less than the limit, the result is unknown.
 
-Then prove tries to bypass each scope: by sockets that were open before, tunnels,
-loopback, super-packets, other network namespaces. It also tests the sections of the
-policy. The fast path must forward as the kernel would. Borders must mark and translate
-DSCPs. The queues of a link must not lose or reorder packets of other classes while less
-than best effort fills the link: that test takes two seconds per link, and no switch or
+The command then tries to bypass each scope, with sockets that were opened earlier,
+tunnels, loopback, GSO packets, and other network namespaces. It also tests the sections
+of the policy. The fast path must forward as the kernel would. Borders must mark and
+translate DSCPs. While less than best effort fills a link, the link must not lose or
+reorder packets of other classes; this test takes two seconds per link, and no switch or
 neighbour forwards its packets.
 
 The peer is a process in its own network namespace, reached over a veth pair with
 addresses of the benchmark ranges (198.18.0.0/15, 2001:2::/48), or with --peer a remote
-"weir prove --listen". For the scope of an interface, the flows are redirected to the
-peer at that interface, without a packet on its link. A network namespace gets a veth
-pair to the peer. Prove only adds objects to the host, and removes them at the end; the
-next run removes the remains of a killed run.
+"weir prove --listen". For an interface scope, the flows are redirected to the peer at
+that interface, and no packet is sent over its link. For a netns scope, the namespace
+gets a veth pair to the peer. The command only adds objects to the host, and removes
+them at the end. The next run removes the leftovers of a killed run.
 
-A rate holds if the 95 % interval of the mean lies from 98 to 101 % of it, and if
-drops do not enforce it: TCP retransmits at most 1 %, and small packets beside it lose
-at most 0.1 %. QUIC flows lose at most 1 % of their datagrams. QUIC flows and short
-transfers reach nine tenths of the possible rate. With --repetitions 1 there is no
-interval, and the single value is judged, which is no proof.
+The check of a rate passes if the 95 % confidence interval of the mean is within 98 and
+101 % of the rate, and if few packets are lost: TCP retransmits at most 1 % of its bytes,
+at most 0.1 % of small packets are lost, and QUIC flows lose at most 1 % of their
+datagrams. QUIC flows and short transfers must also reach nine tenths of the possible
+rate. With --repetitions 1 there is no interval: the single value decides, which proves
+little.
 
-The exit status is 0 if all promises hold, 1 if one does not or traffic escapes, and 3
-if a result is unknown or nothing could be tested.`,
+The exit status is 0 if all checks pass, 1 if a check fails or traffic bypasses a scope,
+and 3 if a result is unknown or nothing could be tested.`,
 		Example: `  sudo weir prove
   sudo weir prove policy.yaml              also checks that this policy is active
   sudo weir prove --scope backups --duration 5s --out proof
@@ -87,16 +88,16 @@ if a result is unknown or nothing could be tested.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.scope, "scope", "", "prove this scope alone")
+	flags.StringVar(&o.scope, "scope", "", "test only this scope")
 	flags.DurationVar(&o.duration, "duration", o.duration, "duration of each measurement (default: 2s, longer for low rates)")
-	flags.IntVar(&o.repetitions, "repetitions", o.repetitions, "measurements of each check and path")
-	flags.StringVar(&o.congestion, "congestion", "", "congestion control of TCP (default: the host's; a loss-based one for the local peer)")
-	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order")
+	flags.IntVar(&o.repetitions, "repetitions", o.repetitions, "number of measurements of each check and path")
+	flags.StringVar(&o.congestion, "congestion", "", "TCP congestion control of the test flows (default: that of the host; with the local peer a loss-based one)")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order of measurements")
 	flags.StringVar(&o.peer, "peer", "", "address and port of a remote 'weir prove --listen'")
-	flags.StringVar(&o.listen, "listen", "", "be the peer on this address and port, TCP and UDP, until stopped")
+	flags.StringVar(&o.listen, "listen", "", "run as the peer on this TCP and UDP address and port, until stopped")
 	flags.StringVar(&o.token, "token", "", "shared secret; every user of this host can read it in the process list, so prefer --token-file")
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with the shared secret (default: the variable WEIR_TOKEN; --listen without a secret creates and prints one)")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "list the tests without sending")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "list the tests without running them")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
 	return command

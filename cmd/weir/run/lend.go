@@ -35,15 +35,16 @@ func LendCommand(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lend {--group GROUP | --everyone}",
 		Short: "Let users without root run commands under limits and in less than best effort",
-		Long: `Listen on a socket on which members of a group, or all users, request the rights of
-"weir run". Their command runs in a cgroup below their own, under the requested limit,
-and with --class lbe in less than best effort.
+		Long: `Let members of a group, or all users, use "weir run" without root. The command listens on
+a unix socket for their requests. A user's command then runs in a cgroup below the
+user's current cgroup, under the requested limit, and with --class lbe as less than best
+effort.
 
-Nothing else is lent: a limit and this class only restrict the requesting user, and
-the limits of the cgroups above still apply. A loan ends with the command, with
-weir run (kill -9 included) or with this process; a remaining command continues
-without limit and class. The lender runs in the foreground; the package has
-weir-lend.service for the group weir.`,
+No other rights are lent. A limit and this class restrict only the requesting user, and
+the limits of the enclosing cgroups still apply. The lent rights end when the user's
+command ends, when "weir run" ends (also after kill -9), or when this process ends. A
+command that is still running then continues without limit and class. "weir lend" runs
+in the foreground; the package contains weir-lend.service for the group weir.`,
 		Example: `  sudo groupadd --system weir && sudo usermod -aG weir alice
   sudo weir lend --group weir
   weir run --class lbe -- rsync -a /data backup:/data      as alice, after her next login`,

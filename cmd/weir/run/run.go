@@ -65,22 +65,23 @@ func Command(a *cli.App) *cobra.Command {
 without a queue: TCP is paced below the rate, ECN-capable packets are marked, other
 connections reduce their window, and only the excess is dropped.
 
---class lbe (less than best effort) yields to all other traffic. Packets have DSCP 1
-(RFC 8622), which routers with classes serve last. New TCP connections use the
-congestion control scavenger, which yields without help of routers, for downloads too
-(rLEDBAT, RFC 9840), with any control of the server. UDP and QUIC are held at the rate
-that it would send, by echo requests to the peer, or at 256 kbit/s without replies. CS1 (DSCP 8), the mark that
-RFC 8622 replaces, has the same effect. Any other class only sets the DSCP. Weir marks
-packets only on devices that exist when the command starts.
+With --class lbe (less than best effort), the command yields to all other traffic. Its
+packets have DSCP 1 (RFC 8622), which routers with classes serve last. Its new TCP
+connections use the congestion control scavenger, which yields without support of
+routers. Downloads yield too, with any congestion control of the server (rLEDBAT,
+RFC 9840). UDP and QUIC are limited to the rate at which scavenger would send, measured
+with echo requests to the peer; without replies, the limit is 256 kbit/s. The class CS1
+(DSCP 8, which RFC 8622 replaces) has the same effect. Any other class only sets the
+DSCP. Weir marks packets only on devices that exist when the command starts.
 
---pid limits a running process and its descendants instead of a command. With --format
-json the counters are printed on standard error, because standard output is the
-command's. The exit status is the command's own. Loopback traffic is not limited.
-Limit and class end with this process. Signals are forwarded to the command.
+With --pid, a running process and its descendants are limited instead of a command. With
+--format json, the counters are printed on standard error, because standard output
+belongs to the command. The exit status is that of the command. Loopback traffic is not
+limited. Limit and class end with this process. Signals are forwarded to the command.
 
-weir run needs root. An administrator can lend --limit, --ingress and --class lbe to
-other users (weir lend). The command runs in a cgroup below the present one, and the
-limits of the present one apply too.`,
+weir run requires root. An administrator can lend --limit, --ingress and --class lbe to
+other users (weir lend). The command runs in a cgroup below the current one, so the
+limits of the current cgroup also apply.`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
   weir run --class lbe -- rsync -a /data backup:/data
@@ -99,13 +100,13 @@ limits of the present one apply too.`,
 		},
 		RunE: func(command *cobra.Command, args []string) error { return runLimited(a, command, args, options) },
 	}
-	command.Flags().StringVar(&options.rates[direction.Egress], runFlags[direction.Egress], "", "maximum rate that the command sends, as in 100Mbit")
-	command.Flags().StringVar(&options.rates[direction.Ingress], runFlags[direction.Ingress], "", "maximum rate that it receives: ECN marks if possible, otherwise drops")
-	command.Flags().StringVar(&options.class, "class", "", "class of service of its packets: lbe, best-effort, premium, network-control, a DSCP's name or its number")
-	command.Flags().BoolVar(&options.shadow, "shadow", false, "count only")
-	command.Flags().StringVar(&options.summary, "summary", "", "write the counters to this file, as JSON")
-	command.Flags().StringVar(&options.user, "user", "", "run the command as this user, a name or a number, in an environment of its own (for more: env NAME=VALUE COMMAND)")
-	command.Flags().IntVar(&options.pid, "pid", 0, "limit the process with this id and its descendants instead of a command")
+	command.Flags().StringVar(&options.rates[direction.Egress], runFlags[direction.Egress], "", "maximum sending rate of the command, such as 100Mbit")
+	command.Flags().StringVar(&options.rates[direction.Ingress], runFlags[direction.Ingress], "", "maximum receiving rate of the command: marks ECN-capable packets, drops others")
+	command.Flags().StringVar(&options.class, "class", "", "class of service of its packets: lbe, best-effort, premium, network-control, or a DSCP by name or number")
+	command.Flags().BoolVar(&options.shadow, "shadow", false, "only count the packets that the limit or class would affect")
+	command.Flags().StringVar(&options.summary, "summary", "", "file for the counters, as JSON")
+	command.Flags().StringVar(&options.user, "user", "", "run the command as this user (name or number), with a new environment (to add variables: env NAME=VALUE COMMAND)")
+	command.Flags().IntVar(&options.pid, "pid", 0, "limit the process with this ID and its descendants instead of a command")
 	command.Flags().SetInterspersed(false)
 	return command
 }

@@ -29,15 +29,15 @@ func Command(a *cli.App) *cobra.Command {
 	interval := time.Second
 	command := &cobra.Command{
 		Use:   "top",
-		Short: "Watch a policy at work",
-		Long: `Watch a policy at work: the effect of each module on each scope, per second. For limits
-these are the rate, its share of the limit, the virtual queue (the queue of a link with
-the rate of the limit), and marked, reduced and dropped packets. The busiest scope comes
-first. s sorts by another column, / filters,
-arrows scroll, ? explains keys and columns, q quits.
+		Short: "Show the effect of the active policy, updated continuously",
+		Long: `Show the effect of each module on each scope, per second, updated continuously. For a
+limit, the columns are the rate, its share of the limit, the queue (for a policer, the
+queue that would form on a link with the rate of the limit), and the numbers of marked,
+reduced and dropped packets. The busiest scope comes first. s sorts by another column,
+/ filters, arrows scroll, ? explains keys and columns, q quits.
 
-If standard output is no terminal, or with --format json, it prints the changes of one
-interval and ends.`,
+If standard output is not a terminal, or with --format json, the command prints the
+changes of one interval and ends.`,
 		Example: "  weir top\n  weir top --interval 5s\n  weir top --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
