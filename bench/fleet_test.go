@@ -69,7 +69,7 @@ func limitFleet(l *fleettest.Lab, mode string) {
 		if mode == "shared" {
 			h.Follow(", min: 1Mbit")
 		} else {
-			h.Daemon(fmt.Sprintf("version: 1\nscopes: {job: {cgroup: /job, egress: %dMbit}}\n", int(part/1e6)))
+			h.Daemon(fmt.Sprintf("version: 1\nscopes: {job: {cgroup: /job, egress: {rate: %dMbit, mode: police}}}\n", int(part/1e6)))
 		}
 	}
 	for _, h := range l.Hosts {

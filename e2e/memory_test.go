@@ -32,7 +32,7 @@ kill $daemon; wait $daemon
 	policy.WriteString("version: 1\nscopes:\n")
 	for i := range scopes {
 		selector := [...]string{"cgroup: /tenant-%d", "prefix: 2001:db8:%x::/48", "user: %d"}[i%3]
-		fmt.Fprintf(&policy, "  scope-%d: {"+selector+", egress: 200Mbit}\n", i, i)
+		fmt.Fprintf(&policy, "  scope-%d: {"+selector+", egress: {rate: 200Mbit, mode: police}}\n", i, i)
 	}
 	write := func(name, text string) {
 		t.Helper()

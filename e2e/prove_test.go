@@ -49,7 +49,7 @@ set +e
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}
 	})
-	policy := "version: 1\nscopes:\n  backups: {cgroup: /backups, egress: 20Mbit}\n"
+	policy := "version: 1\nscopes:\n  backups: {cgroup: /backups, egress: {rate: 20Mbit, mode: police}}\n"
 	if err := os.WriteFile(filepath.Join(cmd.Dir, "policy.yaml"), []byte(policy), 0o644); err != nil {
 		t.Fatal(err)
 	}

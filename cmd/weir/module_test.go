@@ -140,7 +140,7 @@ func TestModuleLifeCycle(t *testing.T) {
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, tally: 0}")
 	g.weir(t, fault.Usage, "plan", file)
-	save(t, file, "a: {cgroup: /a, tally: 3}", "b: {cgroup: /b, tally: 1, egress: 1Mbit}")
+	save(t, file, "a: {cgroup: /a, tally: 3}", "b: {cgroup: /b, tally: 1, egress: {rate: 1Mbit, mode: police}}")
 	contains(t, "plan", g.weir(t, fault.OK, "plan", file), "add", "tally 3", "a program that counts; by cgroup id", "waits: there is no cgroup")
 	g.weir(t, fault.OK, "apply", file)
 	contains(t, "plan", g.weir(t, fault.OK, "plan", file), "Nothing changes.")
@@ -150,7 +150,7 @@ func TestModuleLifeCycle(t *testing.T) {
 	}
 	contains(t, "status", g.weir(t, fault.OK, "status"), "limit", "toy", "would count", "enforced", "waiting")
 	contains(t, "top", g.weir(t, fault.OK, "top", "--interval", "100ms"), "counted/s", "would count/s")
-	save(t, file, "a: {cgroup: /a, tally: 4}", "b: {cgroup: /b, tally: 1, egress: 1Mbit}")
+	save(t, file, "a: {cgroup: /a, tally: 4}", "b: {cgroup: /b, tally: 1, egress: {rate: 1Mbit, mode: police}}")
 	contains(t, "apply", g.weir(t, fault.OK, "apply", file), "tally 3 → tally 4")
 	g.send(t, "a", 1)
 	g.weir(t, fault.OK, "apply", "--shadow", file)
@@ -218,7 +218,7 @@ func toyApplyPart(in io.Reader, out io.Writer) error {
 		return err
 	}
 	for i := 0; ; i++ {
-		p, err := e.Language.Parse("policy", []byte(toyPolicy(fmt.Sprintf("a: {cgroup: /a, tally: %d, egress: 1Mbit}", 1+i%2))))
+		p, err := e.Language.Parse("policy", []byte(toyPolicy(fmt.Sprintf("a: {cgroup: /a, tally: %d, egress: {rate: 1Mbit, mode: police}}", 1+i%2))))
 		if err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func toyApplyPart(in io.Reader, out io.Writer) error {
 // removes everything, with two modules in the policy.
 func TestModuleSurvivesKills(t *testing.T) {
 	g, file := newGround(t)
-	save(t, file, "a: {cgroup: /a, tally: 7, egress: 1Mbit}")
+	save(t, file, "a: {cgroup: /a, tally: 7, egress: {rate: 1Mbit, mode: police}}")
 	random := testutil.Rand(t)
 	for i := range 10 {
 		process, err := child.Start(context.Background(), "toy-apply", os.Stderr)

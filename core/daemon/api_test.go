@@ -81,7 +81,7 @@ func TestAPIPlansAppliesShowsAndReleases(t *testing.T) {
 		t.Errorf("socket %v (%v), want mode 0600", info.Mode(), err)
 	}
 	answers := schemas(t, client)
-	two := oneScope + "  b: {user: 4711, ingress: 2Mbit}\n"
+	two := oneScope + "  b: {user: 4711, ingress: {rate: 2Mbit, mode: police}}\n"
 	for _, step := range []struct {
 		method, path, body, schema, want string
 		status                           int
@@ -208,7 +208,7 @@ func sample(t *testing.T, families map[string]*dto.MetricFamily, name string, la
 }
 
 func TestScrapeSaysWhatWasDone(t *testing.T) {
-	s, client := served(t, "version: 1\nscopes:\n  a: {cgroup: /a, loopback: true, egress: 8Mbit, ingress: 80Mbit}\n  later: {cgroup: /later, egress: 1Mbit}\n")
+	s, client := served(t, "version: 1\nscopes:\n  a: {cgroup: /a, loopback: true, egress: {rate: 8Mbit, mode: police}, ingress: {rate: 80Mbit, mode: police}}\n  later: {cgroup: /later, egress: {rate: 1Mbit, mode: police}}\n")
 	path := testutil.Mkdir(t, s.Engine.CgroupRoot, "a")
 	becomes(t, s.Engine, "a", "enforced")
 	const packets = 3

@@ -29,7 +29,7 @@ func TestContainersAreFollowed(t *testing.T) {
 		pid, _ := fake.Process(t, filepath.Join(e.CgroupRoot, "system.slice", "docker-"+id+".scope"))
 		return pid
 	}
-	start(t, service(t, e, "version: 1\nscopes: {web: {container: web, egress: 5Mbit}}\n"))
+	start(t, service(t, e, "version: 1\nscopes: {web: {container: web, egress: {rate: 5Mbit, mode: police}}}\n"))
 	becomes(t, e, "web", "waiting: there is no container web")
 
 	docker.Set(fake.Container{ID: one, Names: []string{"/web"}, State: "created"})
@@ -85,7 +85,7 @@ func TestTheWatchdogIsServedBetweenSlowSteps(t *testing.T) {
 			found = found || string(message[:n]) == "WATCHDOG=1"
 		}
 	}
-	s := service(t, e, "version: 1\nscopes: {web: {container: web, egress: 5Mbit}}\n")
+	s := service(t, e, "version: 1\nscopes: {web: {container: web, egress: {rate: 5Mbit, mode: police}}}\n")
 	reload := make(chan os.Signal)
 	s.Reload = reload
 	start(t, s)

@@ -91,7 +91,7 @@ func (u *uplink) becomes(want string) {
 
 // uplinkPolicies name a device in all modules: in scopes and in sections of the host.
 var uplinkPolicies = map[string]string{
-	"limit":   "scopes: {up: {interface: NAME, ingress: 5Mbit, egress: {rate: 5Mbit, mode: shape}}}",
+	"limit":   "scopes: {up: {interface: NAME, ingress: {rate: 5Mbit, mode: police}, egress: {rate: 5Mbit, mode: shape}}}",
 	"links":   "links: {NAME: {rate: 10Mbit}}",
 	"borders": "borders: {NAME: {translate: {LE: CS1}}}",
 	"ioam":    "ioam: {node: 7, interfaces: {NAME: {}}}",

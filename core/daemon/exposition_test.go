@@ -141,9 +141,9 @@ func TestTheStreamEqualsTheLibrary(t *testing.T) {
 	testutil.Mkdir(t, e.CgroupRoot, "a")
 	p, err := language.Parse("policy", []byte(`version: 1
 scopes:
-  all: {egress: 9Mbit}
-  a: {cgroup: /a, parent: all, ingress: 80Mbit, class: lbe, congestion: reno}
-  later: {cgroup: /later, egress: 1Mbit}
+  all: {egress: {rate: 9Mbit, mode: police}}
+  a: {cgroup: /a, parent: all, ingress: {rate: 80Mbit, mode: police}, class: lbe, congestion: reno}
+  later: {cgroup: /later, egress: {rate: 1Mbit, mode: police}}
 `))
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func noted(t *testing.T, e *engine.Engine, scope string) bool {
 	return h.Binding.Missing == "" && h.Binding.Key == now.Key
 }
 
-const oneScope = "version: 1\nscopes:\n  a: {cgroup: /a, egress: 1Mbit}\n"
+const oneScope = "version: 1\nscopes:\n  a: {cgroup: /a, egress: {rate: 1Mbit, mode: police}}\n"
 
 func TestACgroupThatComesBackIsLimitedUnderItsNewID(t *testing.T) {
 	e := setup(t)
@@ -119,7 +119,7 @@ func TestACgroupThatComesBackIsLimitedUnderItsNewID(t *testing.T) {
 
 func TestACgroupIsFoundWhoseParentsComeLater(t *testing.T) {
 	e := setup(t)
-	start(t, service(t, e, "version: 1\nscopes:\n  deep: {cgroup: /x/y/z, egress: 1Mbit}\n"))
+	start(t, service(t, e, "version: 1\nscopes:\n  deep: {cgroup: /x/y/z, egress: {rate: 1Mbit, mode: police}}\n"))
 	becomes(t, e, "deep", "waiting")
 	parent := testutil.Mkdir(t, e.CgroupRoot, "x")
 	middle := testutil.Mkdir(t, parent, "y")
@@ -137,7 +137,7 @@ func TestACgroupIsFoundWhoseParentsComeLater(t *testing.T) {
 
 func TestAUnitThatRestartsIsLimitedAgain(t *testing.T) {
 	e := setup(t)
-	start(t, service(t, e, "version: 1\nscopes:\n  job: {unit: job.service, egress: 1Mbit}\n"))
+	start(t, service(t, e, "version: 1\nscopes:\n  job: {unit: job.service, egress: {rate: 1Mbit, mode: police}}\n"))
 	becomes(t, e, "job", "waiting: unit job.service has no cgroup")
 	slice := testutil.Mkdir(t, e.CgroupRoot, "batch.slice")
 	unit := testutil.Mkdir(t, slice, "job.service")
@@ -369,7 +369,7 @@ func TestAnEditDuringTheFirstApplyIsFollowed(t *testing.T) {
 	e.Sockets = func(func(*netns.Namespace) error) error {
 		if !edited {
 			edited = true
-			testutil.Write(t, s.Policy, oneScope+"  b: {user: 4711, ingress: 2Mbit}\n")
+			testutil.Write(t, s.Policy, oneScope+"  b: {user: 4711, ingress: {rate: 2Mbit, mode: police}}\n")
 		}
 		return nil
 	}

@@ -45,7 +45,7 @@ var language = func() *policy.Language {
 
 // limited returns a scope of cgroup /name with an egress limit.
 func limited(name string, rate units.BitRate) policy.Scope {
-	p, err := language.Parse("scope", fmt.Appendf(nil, "version: 1\nscopes: {%s: {cgroup: /%s, egress: %dbit}}\n", name, name, rate))
+	p, err := language.Parse("scope", fmt.Appendf(nil, "version: 1\nscopes: {%s: {cgroup: /%s, egress: {rate: %dbit, mode: police}}}\n", name, name, rate))
 	if err != nil {
 		panic(err)
 	}

@@ -67,7 +67,7 @@ func TestSlowReadersBlockNobody(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nscopes:\n")
 	for i := range 300 {
-		fmt.Fprintf(&text, "  s%d: {user: %d, egress: 1Mbit}\n", i, i+1)
+		fmt.Fprintf(&text, "  s%d: {user: %d, egress: {rate: 1Mbit, mode: police}}\n", i, i+1)
 	}
 	s, client := served(t, text.String())
 	for range 8 {

@@ -53,7 +53,7 @@ func TestAContainerInTwoScopes(t *testing.T) {
 	one, first := containerIn(t, e, "1", "shop")
 	two, second := containerIn(t, e, "2", "shop")
 	docker.Set(one, two)
-	if _, err := e.Apply(of(scope("shop: {container: app=shop, egress: 9Mbit}"), scope("mine: {container: c1, egress: 5Mbit}"))); err != nil {
+	if _, err := e.Apply(of(scope("shop: {container: app=shop, egress: {rate: 9Mbit, mode: police}}"), scope("mine: {container: c1, egress: {rate: 5Mbit, mode: police}}"))); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := holder(t, e, first), holder(t, e, second); a != 1 || b != 0 {
@@ -78,7 +78,7 @@ func TestAContainerIsLimitedFromItsStart(t *testing.T) {
 	e.Runtimes = []runtimes.Runtime{docker.Runtime}
 	id := strings.Repeat("7", 64)
 	docker.Set(fake.Container{ID: id, Names: []string{"/web"}, State: "created"})
-	if _, err := e.Apply(of(scope("web: {container: web, egress: 9Mbit}"))); err != nil {
+	if _, err := e.Apply(of(scope("web: {container: web, egress: {rate: 9Mbit, mode: police}}"))); err != nil {
 		t.Fatal(err)
 	}
 	wantStates(t, e, "before the start", map[string]string{"web": "waiting: container web does not run"})

@@ -72,12 +72,12 @@ func scope(text string) policy.Scope {
 }
 
 func limited(name string, rate units.BitRate) policy.Scope {
-	return scope(fmt.Sprintf("%s: {cgroup: /%s, egress: %dbit}", name, name, rate))
+	return scope(fmt.Sprintf("%s: {cgroup: /%s, egress: {rate: %dbit, mode: police}}", name, name, rate))
 }
 
 // limitedBoth returns a scope with limits in both directions.
 func limitedBoth(name string, egress, ingress units.BitRate) policy.Scope {
-	return scope(fmt.Sprintf("%s: {cgroup: /%s, egress: %dbit, ingress: %dbit}", name, name, egress, ingress))
+	return scope(fmt.Sprintf("%s: {cgroup: /%s, egress: {rate: %dbit, mode: police}, ingress: {rate: %dbit, mode: police}}", name, name, egress, ingress))
 }
 
 // apply applies and fails the test on an error.
@@ -208,7 +208,7 @@ func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := limited("a.service", 1e6)
-	unit := scope("unit: {unit: a.service, egress: 2Mbit}")
+	unit := scope("unit: {unit: a.service, egress: {rate: 2Mbit, mode: police}}")
 	for _, gone := range []policy.Scope{path, unit} {
 		apply(t, e, path, unit)
 		stays := path
@@ -341,8 +341,8 @@ func applyPart(in io.Reader, out io.Writer) error {
 func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
 	e := setup(t)
 	random := testutil.Rand(t)
-	const one = "version: 1\nscopes:\n  a: {cgroup: /a, egress: 1Mbit}\n  b: {cgroup: /b, egress: 2Mbit}\n"
-	const two = "version: 1\nscopes:\n  b: {cgroup: /b, egress: 3Mbit}\n  c: {cgroup: /c, egress: 4Mbit, ingress: 5Mbit}\n"
+	const one = "version: 1\nscopes:\n  a: {cgroup: /a, egress: {rate: 1Mbit, mode: police}}\n  b: {cgroup: /b, egress: {rate: 2Mbit, mode: police}}\n"
+	const two = "version: 1\nscopes:\n  b: {cgroup: /b, egress: {rate: 3Mbit, mode: police}}\n  c: {cgroup: /c, egress: {rate: 4Mbit, mode: police}, ingress: {rate: 5Mbit, mode: police}}\n"
 	for range 12 {
 		process, err := child.Start(context.Background(), "apply", os.Stderr)
 		if err != nil {

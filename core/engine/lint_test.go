@@ -26,7 +26,7 @@ func parse(t *testing.T, text string) *policy.Policy {
 // A selector that resolves to a file of this host is an error with its place in the policy.
 func TestASelectorOfAFileIsAnErrorWithItsPlace(t *testing.T) {
 	e := setup(t)
-	p := parse(t, "version: 1\nscopes:\n  file: {cgroup: /cgroup.procs, egress: 1Mbit}\n")
+	p := parse(t, "version: 1\nscopes:\n  file: {cgroup: /cgroup.procs, egress: {rate: 1Mbit, mode: police}}\n")
 	for name, do := range map[string]func(*policy.Policy) (Outcome, error){"plan": e.Plan, "apply": e.Apply} {
 		_, err := e.Take(p, do)
 		want := "p.yaml:3:18: scopes.file: cgroup: " + filepath.Join(e.CgroupRoot, "cgroup.procs") + " is a file, not a cgroup"
@@ -47,12 +47,12 @@ func TestWarningsOfThisHost(t *testing.T) {
 	}
 	p := parse(t, `version: 1
 scopes:
-  path: {cgroup: /backup.service, egress: 1Mbit}
-  unit: {unit: backup.service, egress: 2Mbit}
-  typo: {unit: bakcup.service, egress: 2Mbit}
-  below: {cgroup: /backup.servic/child, egress: 2Mbit}
-  other: {cgroup: /tenant-2, egress: 2Mbit}
-  device: {interface: llo, egress: 2Mbit}
+  path: {cgroup: /backup.service, egress: {rate: 1Mbit, mode: police}}
+  unit: {unit: backup.service, egress: {rate: 2Mbit, mode: police}}
+  typo: {unit: bakcup.service, egress: {rate: 2Mbit, mode: police}}
+  below: {cgroup: /backup.servic/child, egress: {rate: 2Mbit, mode: police}}
+  other: {cgroup: /tenant-2, egress: {rate: 2Mbit, mode: police}}
+  device: {interface: llo, egress: {rate: 2Mbit, mode: police}}
 `)
 	result, err := e.Take(p, e.Plan)
 	if err != nil {

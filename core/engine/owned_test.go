@@ -82,7 +82,7 @@ func TestOwnedScopesOutliveThePolicy(t *testing.T) {
 	}
 	wantStates(t, e, "beside a policy", map[string]string{"batch": "enforced", one.Name: "enforced", two.Name: "enforced"})
 
-	mine := scope("mine: {cgroup: /one, egress: 9Mbit}")
+	mine := scope("mine: {cgroup: /one, egress: {rate: 9Mbit, mode: police}}")
 	if out, err = e.Apply(of(batch, mine)); err != nil {
 		t.Fatal(err)
 	}

@@ -24,21 +24,48 @@ func (e *Engine) owners() map[string]module.QdiscOwner {
 
 // qdiscOwners maps each device to the module that owns its qdisc tree.
 type qdiscOwners struct {
-	by     map[string]string          // owner by device
-	shared map[string]map[string]bool // by module, the devices with a shared tree
+	by      map[string]string          // owner by device
+	shared  map[string]map[string]bool // by module, the devices with a shared tree
+	claimed map[string]map[string]bool // by module, the devices that others claim (module.State)
+}
+
+// claims returns the devices that other modules than each one claim, and whether these can host its
+// packets.
+func (e *Engine) claims(s *state, owners map[string]module.QdiscOwner) map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	for claimant, t := range owners {
+		part := e.part(s, claimant)
+		if part.Empty() {
+			continue
+		}
+		devices := t.QdiscDevices(part)
+		hosts := len(devices) > 0 && t.CanHost() == nil
+		for other := range owners {
+			if other == claimant {
+				continue
+			}
+			if all[other] == nil {
+				all[other] = map[string]bool{}
+			}
+			for _, dev := range devices {
+				all[other][dev] = hosts
+			}
+		}
+	}
+	return all
 }
 
 // qdiscOwners returns the owner of each device in a state. Two owners of a device are an error
 // unless the packets of one can wait in the tree of the other.
 func (e *Engine) ownersOf(s *state) (all qdiscOwners, err error) {
-	all = qdiscOwners{map[string]string{}, map[string]map[string]bool{}}
 	owners := e.owners()
+	all = qdiscOwners{map[string]string{}, map[string]map[string]bool{}, e.claims(s, owners)}
 	for _, r := range e.Modules {
 		t, is := owners[r.Name()]
 		if !is {
 			continue
 		}
-		devices := t.QdiscDevices(s.of(r))
+		devices := t.QdiscDevices(all.of(s, r))
 		slices.Sort(devices)
 		for _, dev := range slices.Compact(devices) {
 			other, twice := all.by[dev]
@@ -46,7 +73,7 @@ func (e *Engine) ownersOf(s *state) (all qdiscOwners, err error) {
 				all.by[dev] = r.Name()
 				continue
 			}
-			owner, nested, refused := e.share(s, dev, other, r.Name())
+			owner, nested, refused := e.share(s, all, dev, other, r.Name())
 			if refused != nil {
 				err = errors.Join(err, refused)
 				continue
@@ -65,11 +92,11 @@ func (e *Engine) ownersOf(s *state) (all qdiscOwners, err error) {
 
 // share selects the owner of a device that two modules claim; the packets of the guest wait in its
 // tree. The error is the reason why neither can host the other.
-func (e *Engine) share(s *state, dev, one, other string) (owner, nested string, err error) {
+func (e *Engine) share(s *state, all qdiscOwners, dev, one, other string) (owner, nested string, err error) {
 	owners := e.owners()
 	for _, pair := range [][2]string{{one, other}, {other, one}} {
 		host, guest := owners[pair[0]], owners[pair[1]]
-		switch err = errors.Join(guest.CanNest(e.part(s, pair[1]), dev), host.CanHost()); {
+		switch err = errors.Join(guest.CanNest(all.part(e, s, pair[1]), dev), host.CanHost()); {
 		case err == nil:
 			return pair[0], pair[1], nil
 		case !errors.Is(err, module.ErrNotShared):
@@ -90,10 +117,17 @@ func (e *Engine) part(s *state, name string) module.State {
 	return module.State{}
 }
 
-// of returns a module's part of a state with its shared devices.
+// of returns a module's part of a state with its shared devices and those that others claim.
 func (t qdiscOwners) of(s *state, r module.Module) module.State {
 	part := s.of(r)
-	part.Shared = t.shared[r.Name()]
+	part.Shared, part.Claimed = t.shared[r.Name()], t.claimed[r.Name()]
+	return part
+}
+
+// part returns a module's part like of, by name.
+func (t qdiscOwners) part(e *Engine, s *state, name string) module.State {
+	part := e.part(s, name)
+	part.Shared, part.Claimed = t.shared[name], t.claimed[name]
 	return part
 }
 

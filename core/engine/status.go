@@ -55,6 +55,8 @@ type RowStatus struct {
 	Scope   string `json:"scope"`
 	Part    string `json:"part,omitempty"`
 	Promise string `json:"promise,omitempty" doc:"The promise."`
+	Mode    string `json:"mode,omitempty" doc:"How the promise is kept: shape, police or shadow, of a limit."`
+	Reason  string `json:"reason,omitempty" doc:"Why a limit without the key mode is policed."`
 	Values  Values `json:"values,omitempty" doc:"By names of columns; absent without the data plane."`
 }
 
@@ -138,7 +140,7 @@ func (one *ModuleStatus) FillRows() {
 
 func (one *ModuleStatus) Row(i int) RowStatus {
 	row := one.Report.Rows[i]
-	return RowStatus{row.Scope, row.Part, row.Promise, valuesOf(one.Columns, row.Values)}
+	return RowStatus{row.Scope, row.Part, row.Promise, row.Mode, row.Reason, valuesOf(one.Columns, row.Values)}
 }
 
 func valuesOf(columns []module.Column, values []module.Value) Values {

@@ -34,7 +34,7 @@ func TestStatusOfRecreatedUnitsAndDevices(t *testing.T) {
 	}
 	e := setup(t)
 	one, two := testutil.Mkdir(t, e.CgroupRoot, "one.slice"), testutil.Mkdir(t, e.CgroupRoot, "two.slice")
-	job := scope("job: {unit: job.service, egress: 1Mbit}")
+	job := scope("job: {unit: job.service, egress: {rate: 1Mbit, mode: police}}")
 	path := testutil.Mkdir(t, one, "job.service")
 	apply(t, e, job)
 	testutil.Remove(t, path)

@@ -74,6 +74,9 @@ type State struct {
 	// Shared holds the devices at which this module, a QdiscOwner, shares a qdisc tree as host or
 	// guest. Core sets it for Ready, InPlace, Apply, PlanNotes, Yield and FollowDevices.
 	Shared map[string]bool
+	// Claimed holds the devices with a qdisc tree of another module, and whether packets can wait
+	// in it until their departure times. Core sets it for every method of a QdiscOwner.
+	Claimed map[string]bool
 }
 
 // Empty reports whether the state has no scope and no item.

@@ -82,6 +82,9 @@ type Row struct {
 	Part  string
 	// Promise describes the promise of the row: "10 Mbit/s".
 	Promise string
+	// Mode names the way in which the promise is kept, and Reason why it is no better one; "" for
+	// none.
+	Mode, Reason string
 	// Values has one value for each column of the module; nil if unknown.
 	Values []Value
 }

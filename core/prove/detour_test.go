@@ -25,7 +25,7 @@ import (
 
 // device returns a scope of an interface, in both directions.
 func device(name string) string {
-	return name + ": {interface: " + name + ", egress: 20Mbit, ingress: 20Mbit}"
+	return name + ": {interface: " + name + ", egress: {rate: 20Mbit, mode: police}, ingress: {rate: 20Mbit, mode: police}}"
 }
 
 // uplink creates a veth pair from this namespace, the host of the test, to another one.

@@ -42,7 +42,7 @@ func TestAFrozenScopeKeepsNobodyWaiting(t *testing.T) {
 			freeze(t, filepath.Join(e.CgroupRoot, "a"))
 			stopped = true
 		}
-	}}, "a: {cgroup: /a, egress: 20Mbit}", "b: {cgroup: /b, egress: 20Mbit}")
+	}}, "a: {cgroup: /a, egress: {rate: 20Mbit, mode: police}}", "b: {cgroup: /b, egress: {rate: 20Mbit, mode: police}}")
 	for _, row := range result.Rows {
 		if row.Path.IPv6 && IPv6() != nil || strings.Contains(row.Reason, "the path carries") {
 			continue
@@ -61,7 +61,7 @@ func TestAFrozenScopeKeepsNobodyWaiting(t *testing.T) {
 func TestAStationThatIsFrozenEndsWithTheRun(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	apply(t, e, "a: {cgroup: /a, egress: 20Mbit}")
+	apply(t, e, "a: {cgroup: /a, egress: {rate: 20Mbit, mode: police}}")
 	ctx, cancel := context.WithCancel(t.Context())
 	group := filepath.Join(e.CgroupRoot, "a")
 	go func() {

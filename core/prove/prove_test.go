@@ -99,7 +99,7 @@ func find(t *testing.T, r *Result, scope, name string) Bypass {
 func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	result := run(t, e, Options{}, "a: {cgroup: /a, egress: 20Mbit}")
+	result := run(t, e, Options{}, "a: {cgroup: /a, egress: {rate: 20Mbit, mode: police}}")
 	if len(result.Rows) != 6 {
 		t.Fatalf("%d rates, want TCP and UDP of both families, QUIC-like and short: %+v", len(result.Rows), result.Rows)
 	}
@@ -152,7 +152,7 @@ func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 func TestUsersAndPrefixesAreReached(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	result := run(t, e, Options{}, "user: {user: 4321, egress: 20Mbit, loopback: true}", "prefix: {prefix: 10.231.0.0/16, egress: 20Mbit}")
+	result := run(t, e, Options{}, "user: {user: 4321, egress: {rate: 20Mbit, mode: police}, loopback: true}", "prefix: {prefix: 10.231.0.0/16, egress: {rate: 20Mbit, mode: police}}")
 	for _, want := range []struct {
 		scope, check string
 		state        State
@@ -172,8 +172,8 @@ func TestUsersAndPrefixesAreReached(t *testing.T) {
 
 func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 	e := setup(t)
-	apply(t, e, "slow: {cgroup: /a, egress: 64kbit}", "shadow: {cgroup: /b, egress: 50Mbit, shadow: true}",
-		"away: {cgroup: /nowhere, egress: 50Mbit}", "device: {interface: lo, egress: 50Mbit}", "family: {egress: 60Mbit}",
+	apply(t, e, "slow: {cgroup: /a, egress: {rate: 64kbit, mode: police}}", "shadow: {cgroup: /b, egress: {rate: 50Mbit, mode: police}, shadow: true}",
+		"away: {cgroup: /nowhere, egress: {rate: 50Mbit, mode: police}}", "device: {interface: lo, egress: {rate: 50Mbit, mode: police}}", "family: {egress: {rate: 60Mbit, mode: police}}",
 		"member: {cgroup: /a/inner, parent: family}")
 	tests, err := Options{Engine: e, Duration: time.Second, Repetitions: 1}.Plan(nil)
 	if err != nil {
@@ -195,7 +195,7 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 
 func TestAHostWithoutIPv6IsProvedByIPv4(t *testing.T) {
 	e := setup(t)
-	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}", "six: {prefix: '2001:db8:1::/48', egress: 50Mbit}")
+	apply(t, e, "a: {cgroup: /a, egress: {rate: 50Mbit, mode: police}}", "six: {prefix: '2001:db8:1::/48', egress: {rate: 50Mbit, mode: police}}")
 	tests, err := Options{Engine: e, Duration: time.Second, Repetitions: 1}.Plan(errors.New("IPv6: switched off"))
 	if err != nil || len(tests) != 8 {
 		t.Fatalf("%d tests, want TCP, UDP, QUIC-like and short ones of each scope; %v", len(tests), err)
@@ -212,7 +212,7 @@ func TestAWrongScopeIsNamedWithTheNearest(t *testing.T) {
 	if _, err := (Options{Engine: e}).Plan(nil); fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "no policy with scopes is active") {
 		t.Errorf("without a policy: %v", err)
 	}
-	apply(t, e, "backups: {cgroup: /a, egress: 50Mbit}")
+	apply(t, e, "backups: {cgroup: /a, egress: {rate: 50Mbit, mode: police}}")
 	_, err := Options{Engine: e, Scope: "backup"}.Plan(nil)
 	if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), `did you mean "backups"`) {
 		t.Errorf("with a wrong scope: %v", err)
@@ -222,7 +222,7 @@ func TestAWrongScopeIsNamedWithTheNearest(t *testing.T) {
 func TestAnAddressInUseIsRefused(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}")
+	apply(t, e, "a: {cgroup: /a, egress: {rate: 50Mbit, mode: police}}")
 	err := inNamespace(t, func() error {
 		conn, err := rtnl.Open(nil)
 		if err != nil {
@@ -242,7 +242,7 @@ func TestAnAddressInUseIsRefused(t *testing.T) {
 
 func TestAPeerThatDoesNotListenIsNamed(t *testing.T) {
 	e := setup(t)
-	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}")
+	apply(t, e, "a: {cgroup: /a, egress: {rate: 50Mbit, mode: police}}")
 	peer, err := station.Resolve(t.Context(), "127.0.0.1:9", "")
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestAPeerThatDoesNotListenIsNamed(t *testing.T) {
 // bypasses are tried.
 func TestAWrongTokenIsFoundAtOnce(t *testing.T) {
 	e := setup(t)
-	apply(t, e, "all: {host: true, egress: 50Mbit}")
+	apply(t, e, "all: {host: true, egress: {rate: 50Mbit, mode: police}}")
 	err := inNamespace(t, func() error {
 		server, err := station.Listen("127.0.0.1:0", "right")
 		if err != nil {
@@ -284,7 +284,7 @@ func TestAWrongTokenIsFoundAtOnce(t *testing.T) {
 
 func TestALowRateIsMeasuredForLonger(t *testing.T) {
 	e := setup(t)
-	apply(t, e, "a: {cgroup: /a, egress: 1Mbit}")
+	apply(t, e, "a: {cgroup: /a, egress: {rate: 1Mbit, mode: police}}")
 	for lengthen, told := range map[time.Duration]bool{0: false, 10 * time.Second: true} {
 		tests, err := Options{Engine: e, Duration: 2 * time.Second, Lengthen: lengthen, Repetitions: 1}.Plan(nil)
 		if err != nil {
@@ -299,7 +299,7 @@ func TestALowRateIsMeasuredForLonger(t *testing.T) {
 func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}")
+	apply(t, e, "a: {cgroup: /a, egress: {rate: 50Mbit, mode: police}}")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	reports := 0

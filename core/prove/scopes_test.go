@@ -45,8 +45,8 @@ func TestHolds(t *testing.T) {
 // A scope inside another is not responsible for the outer limit.
 func TestScopesAroundAreNamed(t *testing.T) {
 	e := setup(t)
-	apply(t, e, "outer: {cgroup: /a, egress: 50Mbit}", "inner: {cgroup: /a/inner, egress: 80Mbit}", "other: {cgroup: /b, egress: 5Mbit}",
-		"host: {host: true, ingress: 5Mbit}", "passing: {user: 5, toy: 1}", "family: {egress: 10Mbit}", "child: {user: 77, parent: family}")
+	apply(t, e, "outer: {cgroup: /a, egress: {rate: 50Mbit, mode: police}}", "inner: {cgroup: /a/inner, egress: {rate: 80Mbit, mode: police}}", "other: {cgroup: /b, egress: {rate: 5Mbit, mode: police}}",
+		"host: {host: true, ingress: {rate: 5Mbit, mode: police}}", "passing: {user: 5, toy: 1}", "family: {egress: {rate: 10Mbit, mode: police}}", "child: {user: 77, parent: family}")
 	for name, want := range map[string]string{"inner": "[outer host]", "outer": "[host]", "host": "[]", "child": "[host family]"} {
 		tests, err := Options{Engine: e, Scope: name, Duration: time.Second, Repetitions: 1}.Plan(nil)
 		if err != nil || len(tests) == 0 {
@@ -68,7 +68,7 @@ func TestMarksAndNamespacesAreReached(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
 	elsewhere := testutil.Namespace(t, "elsewhere")
-	scopes := []string{"marked: {mark: 0x10, egress: 20Mbit}", "elsewhere: {netns: " + elsewhere.Name + ", egress: 20Mbit}"}
+	scopes := []string{"marked: {mark: 0x10, egress: {rate: 20Mbit, mode: police}}", "elsewhere: {netns: " + elsewhere.Name + ", egress: {rate: 20Mbit, mode: police}}"}
 	why := match.Netns.Needs(ebpf.CGroupSKB)
 	if why != nil {
 		scopes = scopes[:1] // the check of the toy module reaches namespaces on every kernel

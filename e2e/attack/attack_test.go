@@ -49,16 +49,16 @@ const (
 // policy has ten scopes: two of the attacker's, one that he can send to, and those of others.
 const policy = `version: 1
 scopes:
-  evil:   {cgroup: /evil, egress: 8Mbit}
-  his:    {user: 61501, egress: 6Mbit}
-  victim: {user: 61502, egress: 3Mbit}
-  one:    {cgroup: /one, egress: 2Mbit}
-  two:    {cgroup: /two, egress: 4Mbit}
-  three:  {cgroup: /two/three, egress: 1Mbit}
-  four:   {cgroup: /four, egress: 5Mbit}
-  five:   {cgroup: /five, egress: 1Mbit}
-  shared: {prefix: 10.9.0.50/32, egress: 2Mbit}
-  marked: {mark: 0x77, egress: 2Mbit}
+  evil:   {cgroup: /evil, egress: {rate: 8Mbit, mode: police}}
+  his:    {user: 61501, egress: {rate: 6Mbit, mode: police}}
+  victim: {user: 61502, egress: {rate: 3Mbit, mode: police}}
+  one:    {cgroup: /one, egress: {rate: 2Mbit, mode: police}}
+  two:    {cgroup: /two, egress: {rate: 4Mbit, mode: police}}
+  three:  {cgroup: /two/three, egress: {rate: 1Mbit, mode: police}}
+  four:   {cgroup: /four, egress: {rate: 5Mbit, mode: police}}
+  five:   {cgroup: /five, egress: {rate: 1Mbit, mode: police}}
+  shared: {prefix: 10.9.0.50/32, egress: {rate: 2Mbit, mode: police}}
+  marked: {mark: 0x77, egress: {rate: 2Mbit, mode: police}}
 `
 
 // bystander is a fully used scope of another user.

@@ -58,18 +58,18 @@ type treated struct {
 // policies alternate: scopes are added and removed, and change their treatments; links lose their
 // trees and get them back. Scope names are unique, because they identify the policy.
 var policies = []treated{
-	{scopes: "  a: {cgroup: /a, egress: 10Mbit}\n", limits: true},
-	{scopes: "  a: {cgroup: /a, egress: 30Mbit, ingress: 20Mbit}\n  b: {cgroup: /b, egress: 15Mbit, class: lbe}\n", limits: true},
-	{scopes: "  inner: {cgroup: /a/inner, parent: all}\n  b: {cgroup: /b, parent: all, congestion: ledbat}\n  all: {egress: 40Mbit}\n", limits: true, control: "ledbat"},
-	{scopes: "  a: {cgroup: /a, egress: 20Mbit}\n" + users(20), limits: true},
+	{scopes: "  a: {cgroup: /a, egress: {rate: 10Mbit, mode: police}}\n", limits: true},
+	{scopes: "  a: {cgroup: /a, egress: {rate: 30Mbit, mode: police}, ingress: {rate: 20Mbit, mode: police}}\n  b: {cgroup: /b, egress: {rate: 15Mbit, mode: police}, class: lbe}\n", limits: true},
+	{scopes: "  inner: {cgroup: /a/inner, parent: all}\n  b: {cgroup: /b, parent: all, congestion: ledbat}\n  all: {egress: {rate: 40Mbit, mode: police}}\n", limits: true, control: "ledbat"},
+	{scopes: "  a: {cgroup: /a, egress: {rate: 20Mbit, mode: police}}\n" + users(20), limits: true},
 	{scopes: "  b: {cgroup: /b, congestion: scavenger, downloads: scavenger, class: lbe}\n", control: "scavenger"},
-	{scopes: "  b: {cgroup: /b, congestion: ledbat}\n  here: {host: true, class: cs1, egress: 50Mbit}\n", limits: true, control: "ledbat"},
+	{scopes: "  b: {cgroup: /b, congestion: ledbat}\n  here: {host: true, class: cs1, egress: {rate: 50Mbit, mode: police}}\n", limits: true, control: "ledbat"},
 	{scopes: "  wire: {interface: eth0, egress: {rate: 80Mbit, mode: shape}, ingress: {rate: 60Mbit, mode: shape}}\n", tells: true, holds: true},
-	{scopes: "  other: {interface: eth1, egress: {rate: 70Mbit, mode: shape}}\n  b: {cgroup: /b, egress: 12Mbit, class: lbe}\n", limits: true, tells: true},
+	{scopes: "  other: {interface: eth1, egress: {rate: 70Mbit, mode: shape}}\n  b: {cgroup: /b, egress: {rate: 12Mbit, mode: police}, class: lbe}\n", limits: true, tells: true},
 	{scopes: "  kind: {cgroup: /a, class: lbe}\n", rest: "links:\n  eth0: {rate: 300Mbit}\n  eth1: {rate: 500Mbit, preset: geant-2}\n"},
 	{scopes: "  seen: {prefix: \"fd09::/64\", ioam: {namespace: 1, trace: [node, timestamps]}}\n", rest: ioam},
-	{scopes: "  b: {cgroup: /b, class: cs1}\n  a: {cgroup: /a, egress: 25Mbit}\n", limits: true, rest: offload},
-	{scopes: "  wire: {interface: eth0, ingress: {rate: 50Mbit, mode: shape}}\n  all: {prefix: \"fd09:0:0:1::/64\", class: lbe, ioam: {namespace: 1, edge: [sequence]}}\n  b: {cgroup: /b, egress: 9Mbit, congestion: ledbat}\n",
+	{scopes: "  b: {cgroup: /b, class: cs1}\n  a: {cgroup: /a, egress: {rate: 25Mbit, mode: police}}\n", limits: true, rest: offload},
+	{scopes: "  wire: {interface: eth0, ingress: {rate: 50Mbit, mode: shape}}\n  all: {prefix: \"fd09:0:0:1::/64\", class: lbe, ioam: {namespace: 1, edge: [sequence]}}\n  b: {cgroup: /b, egress: {rate: 9Mbit, mode: police}, congestion: ledbat}\n",
 		rest: "links:\n  eth1: {rate: 400Mbit}\n" + ioam + offload, limits: true, control: "ledbat"},
 }
 
@@ -82,7 +82,7 @@ const (
 func users(n int) string {
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, "  user%d: {user: %d, egress: 1Mbit, class: cs1}\n", i, 1000+i)
+		fmt.Fprintf(&text, "  user%d: {user: %d, egress: {rate: 1Mbit, mode: police}, class: cs1}\n", i, 1000+i)
 	}
 	return text.String()
 }

@@ -107,7 +107,7 @@ func TestBlindSpotsAreReportedOnRouters(t *testing.T) {
 		})
 		return plan, status, prove
 	}
-	d.apply("  a: {prefix: 192.0.2.0/24, egress: 5Mbit}\n  b: {host: true, egress: 5Mbit}\n")
+	d.apply("  a: {prefix: 192.0.2.0/24, egress: {rate: 5Mbit, mode: police}}\n  b: {host: true, egress: {rate: 5Mbit, mode: police}}\n")
 	if plan, status, prove := reports(); len(plan)+len(status)+len(prove) > 0 {
 		t.Errorf("on a host that does not forward: %q, %q, %q", plan, status, prove)
 	}

@@ -3,15 +3,17 @@
 package limit
 
 import (
+	"errors"
 	"fmt"
-	"maps"
+	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"weir/core/match"
 	"weir/core/module"
 	"weir/core/policy"
-	"weir/internal/direction"
 	"weir/kernel/device"
 	"weir/modules/limit/police"
 	"weir/modules/limit/shape"
@@ -98,97 +100,90 @@ func avoidFilters(h shape.Host, s module.State) (module.State, []filtered, error
 	if err != nil || len(all) == 0 {
 		return s, nil, err
 	}
-	named := s.ByName()
-	root := func(b module.Bound) string {
-		for {
-			above, there := named[b.Parent]
-			if !there {
-				return b.Name
-			}
-			b = above
-		}
-	}
-	type tree struct {
-		root string
-		of   Direction
-	}
-	trees := map[tree]bool{}
+	named, trees := s.ByName(), map[tree]bool{}
 	for _, f := range all {
-		trees[tree{root(named[f.scope]), f.direction}] = true
+		trees[treeOf(named[f.scope], f.direction, named)] = true
 	}
-	changed := s
-	changed.Scopes = slices.Clone(s.Scopes)
-	for i, b := range changed.Scopes {
-		for _, d := range direction.Both {
-			if shaped(b.Scope, d) && trees[tree{root(b), d}] {
-				b.Scope = policedScope(b.Scope, d)
-				b.Treatment = b.Treatments[moduleName]
-			}
+	return changeModes(s, func(b module.Bound, d Direction) string {
+		if shaped(b.Scope, d) && trees[treeOf(b, d, named)] {
+			return police.ModePolice
 		}
-		changed.Scopes[i] = b
-	}
-	return changed, all, nil
+		return ""
+	}), all, nil
 }
 
-// policedScope returns a scope with one direction policed.
-func policedScope(s policy.Scope, d Direction) policy.Scope {
-	t := *treatmentOf(s)
-	l := *t.of(d)
-	l.Mode = police.ModePolice
-	t.set(d, &l)
-	s.Treatments = maps.Clone(s.Treatments)
-	s.Treatments[moduleName] = &t
-	return s
-}
-
-// onThisHost returns a scope as this host limits it: policed where it avoids filters. It is for
-// descriptions; the plane uses avoidFilters.
+// onThisHost returns a scope as this host limits it: shaped by default where possible, and policed
+// where it avoids filters. It is for descriptions, which are made scope by scope; the plane uses
+// settle.
 func onThisHost(s policy.Scope) policy.Scope {
-	if !shaped(s, Ingress) && !(s.Selector.Kind == kindNetns && shaped(s, Egress)) {
+	chooses := byDefault(s, Egress) || byDefault(s, Ingress)
+	if !chooses && !shaped(s, Ingress) && !(s.Selector.Kind == kindNetns && shaped(s, Egress)) {
 		return s
 	}
-	all, _, err := avoidFilters(shape.Host{}, module.State{Scopes: []module.Bound{{Scope: s, Treatment: s.Treatments[moduleName]}}})
-	if err != nil {
-		return s
+	h := shape.Host{Describes: true}
+	state := module.State{Scopes: []module.Bound{{Scope: s, Treatment: s.Treatments[moduleName]}}}
+	state, _ = chooseModesBy(h, state, recently(h))
+	if all, _, err := avoidFilters(h, state); err == nil {
+		state = all
 	}
-	return all.Scopes[0].Scope
+	return state.Scopes[0].Scope
+}
+
+// described holds the facts of the last description.
+var described struct {
+	sync.Mutex
+	namespace string // of the thread
+	at        time.Time
+	facts     facts
+}
+
+// recently returns the facts of this host, of the last second: descriptions of a policy need them
+// once per scope, and they take a read of all devices.
+func recently(h shape.Host) facts {
+	last := &described
+	last.Lock()
+	defer last.Unlock()
+	namespace, err := os.Readlink("/proc/thread-self/ns/net")
+	if err != nil || namespace != last.namespace || time.Since(last.at) > time.Second {
+		check := sync.OnceValue(func() error { return h.CheckScopes(func(string) (owned, keeps bool) { return false, false }) })
+		last.namespace, last.at = namespace, time.Now()
+		last.facts = facts{func(shape.Hosting) error { return check() }, here()}
+	}
+	return last.facts
 }
 
 // active returns the state as it was applied: a direction with a limit in the policer is policed.
-func (p *plane) active(s module.State) (module.State, error) {
-	if !slices.ContainsFunc(s.Scopes, mayFallBack) || !police.AttachmentsPinned(p.police.host.Pins) {
+func (p *plane) active(s module.State) (_ module.State, err error) {
+	if !slices.ContainsFunc(s.Scopes, func(b module.Bound) bool { return mayFallBack(b, Egress) || mayFallBack(b, Ingress) }) {
 		return s, nil
 	}
-	opened, err := police.LoadPinned(p.police.host.Pins)
-	if err != nil {
-		return s, err
+	var opened *police.DataPlane
+	if police.AttachmentsPinned(p.police.host.Pins) {
+		if opened, err = police.LoadPinned(p.police.host.Pins); err != nil {
+			return s, err
+		}
+		defer func() { _ = opened.Close() }()
 	}
-	defer func() { _ = opened.Close() }()
-	applied := s
-	applied.Scopes = slices.Clone(s.Scopes)
-	for i, b := range applied.Scopes {
-		for _, d := range direction.Both {
-			if !mayFallBack(b) || !shaped(b.Scope, d) {
-				continue
-			}
-			limited, err := opened.Limited(b.Index, d)
-			if err != nil {
-				return s, err
-			}
+	s = changeModes(s, func(b module.Bound, d Direction) string {
+		if !mayFallBack(b, d) {
+			return ""
+		}
+		if opened != nil {
+			limited, unread := opened.Limited(b.Index, d)
+			err = errors.Join(err, unread)
 			if limited {
-				b.Scope = policedScope(b.Scope, d)
-				b.Treatment = b.Treatments[moduleName]
+				return police.ModePolice
 			}
 		}
-		applied.Scopes[i] = b
-	}
-	return applied, nil
+		return police.ModeShape
+	})
+	return s, err
 }
 
-// mayFallBack reports whether a scope may be policed instead of shaped: received packets of a
-// device, or a tree that has some.
-func mayFallBack(b module.Bound) bool {
+// mayFallBack reports whether a direction may be policed instead of shaped: without a mode, for
+// received packets of a device, and in a tree that has some.
+func mayFallBack(b module.Bound, d Direction) bool {
 	kind := b.Selector.Kind
-	return (shaped(b.Scope, Egress) || shaped(b.Scope, Ingress)) &&
+	return byDefault(b.Scope, d) || shaped(b.Scope, d) &&
 		(kind == kindInterface || kind == kindNetns || kind == policy.Group || b.Parent != "" || b.Binding.Kind == match.Interface)
 }

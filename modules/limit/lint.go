@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/core/module"
 	"weir/core/policy"
 	"weir/core/selector"
 	"weir/internal/direction"
@@ -16,7 +17,7 @@ import (
 
 // warn returns warnings about valid policies with a probable mistake.
 func warn(p *policy.Policy) []string {
-	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p), mayOverlap(p), mixedModes(p))
+	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p), mayOverlap(p))
 }
 
 // neverReached warns of scopes with a rate above that of an enclosing scope (the host, or a cgroup
@@ -108,10 +109,31 @@ func exempt(p *policy.Policy) (warnings []string) {
 	return warnings
 }
 
-// Lint returns warnings that depend on the host: rates above a link's speed, policed ingress, and
-// traffic that limits do not cover.
+// Lint returns warnings that depend on the host: rates above a link's speed, mixed modes, policed
+// ingress, and traffic that limits do not cover.
 func (Module) Lint(p *policy.Policy) []string {
-	return slices.Concat(aboveSpeed(p, selector.Speed), policedIngress(p, shape.Available), unseen(p, here()))
+	p = onHost(p)
+	return slices.Concat(aboveSpeed(p, selector.Speed), mixedModes(p), policedIngress(p, shape.Available), unseen(p, here()))
+}
+
+// onHost returns a policy with the modes that this host chooses, except for filters of others.
+func onHost(p *policy.Policy) *policy.Policy {
+	var s module.State
+	for _, scope := range p.Scopes {
+		if treatmentOf(scope) != nil {
+			s.Scopes = append(s.Scopes, module.Bound{Scope: scope, Treatment: scope.Treatments[moduleName]})
+		}
+	}
+	h := shape.Host{Describes: true}
+	s, _ = chooseModesBy(h, s, recently(h))
+	named, chosen := s.ByName(), *p
+	chosen.Scopes = slices.Clone(p.Scopes)
+	for i, scope := range chosen.Scopes {
+		if b, treated := named[scope.Name]; treated {
+			chosen.Scopes[i] = b.Scope
+		}
+	}
+	return &chosen
 }
 
 // aboveSpeed warns of rates above the speed of a link. Speed 0 is unknown.

@@ -76,7 +76,7 @@ func shapedState(s module.State) (w shape.Work) {
 
 // Ready returns an error for each scope that this host cannot police or shape.
 func (p *plane) Ready(want module.State) error {
-	want, _, err := avoidFilters(p.shape, want)
+	want, _, _, err := p.settle(want)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (p *plane) Ready(want module.State) error {
 
 // InPlace reports whether both data planes are in place.
 func (p *plane) InPlace(have module.State) (bool, error) {
-	have, _, err := avoidFilters(p.shape, have)
+	have, _, _, err := p.settle(have)
 	if err != nil {
 		return false, err
 	}
@@ -134,7 +134,7 @@ func (p *plane) Apply(have, want module.State) (notes []string, err error) {
 		return nil, err
 	}
 	planned := p.PlanNotes(want)
-	if want, _, err = avoidFilters(p.shape, want); err != nil {
+	if want, _, _, err = p.settle(want); err != nil {
 		return nil, err
 	}
 	had, rest, work := policedState(have), policedState(want), shapedState(want)
@@ -161,13 +161,14 @@ func (p *plane) Apply(have, want module.State) (notes []string, err error) {
 	return slices.Concat(notes, planned, skippedNamespaces(shaping.Foreign)), err
 }
 
-// PlanNotes names the qdisc trees that shaping replaces, scopes without a device to shape at, and
-// directions that are policed because of filters.
+// PlanNotes names the directions that are policed for an obstacle or because of filters, the qdisc
+// trees that shaping replaces, and scopes without a device to shape at.
 func (p *plane) PlanNotes(want module.State) (notes []string) {
-	want, policed, err := avoidFilters(p.shape, want)
+	want, fallbacks, policed, err := p.settle(want)
 	if err != nil {
 		return nil // Ready returns the same error
 	}
+	notes = fallbackNotes(fallbacks)
 	for _, f := range policed {
 		notes = append(notes, f.String())
 	}
@@ -198,9 +199,13 @@ func replacedTrees(trees []string) []string {
 
 // QdiscDevices lists the devices with a shaped egress. Ingress is shaped at an ifb.
 func (p *plane) QdiscDevices(s module.State) (devices []string) {
-	all, err := p.shape.AtDevices(shapedState(s))
+	s, _, _, err := p.settle(s)
 	if err != nil {
 		return nil // Ready returns the same error
+	}
+	all, err := p.shape.AtDevices(shapedState(s))
+	if err != nil {
+		return nil
 	}
 	for _, l := range all {
 		if l.Direction == Egress {
@@ -216,6 +221,10 @@ func (p *plane) CanHost() error { return module.ErrNotShared }
 // CanNest returns an error for a device with a scope of its own: its shaper would delay all classes
 // of the owner's tree in one queue. Shapers of other scopes nest by departure time.
 func (p *plane) CanNest(s module.State, dev string) error {
+	s, _, _, err := p.settle(s)
+	if err != nil {
+		return err
+	}
 	named := s.ByName()
 	for _, b := range s.Scopes {
 		if l, is := shaperOf(b, Egress, named); is && l.Device == dev {
@@ -228,7 +237,7 @@ func (p *plane) CanNest(s module.State, dev string) error {
 
 // Yield removes the shapers that are not wanted.
 func (p *plane) Yield(want module.State) error {
-	want, _, err := avoidFilters(p.shape, want)
+	want, _, _, err := p.settle(want)
 	if err != nil {
 		return err
 	}

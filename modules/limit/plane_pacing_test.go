@@ -209,7 +209,7 @@ func TestShapingPacesNoSocketBesidePolicing(t *testing.T) {
 func TestPolicedConnectionsFollowTheirRoute(t *testing.T) {
 	d := newShapedHost(t)
 	d.second()
-	d.apply("  a: {interface: eth1, egress: 10Mbit}\n")
+	d.apply("  a: {interface: eth1, egress: {rate: 10Mbit, mode: police}}\n")
 	charged := func() (n uint64) {
 		d.do(func() error {
 			report, err := d.plane.Report(d.have)

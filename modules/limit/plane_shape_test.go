@@ -120,11 +120,12 @@ scopes:
 // Policed scopes own the pace and window of all sockets, which plan warns of.
 func TestMixedModesAreWarnedOf(t *testing.T) {
 	for more, want := range map[string]map[Direction]int{
-		"":                                {},
-		"  b: {user: 7, egress: 5Mbit}\n": {Egress: 1, Ingress: 1},
-		"  b: {user: 7, egress: 5Mbit, shadow: true}\n":        {},
-		"  b: {user: 7, ingress: 5Mbit}\n":                     {Ingress: 1},
-		"  b: {user: 7, egress: {rate: 5Mbit, mode: shape}}\n": {},
+		"": {},
+		"  b: {user: 7, egress: {rate: 5Mbit, mode: police}}\n":  {Egress: 1, Ingress: 1},
+		"  b: {user: 7, egress: 5Mbit, shadow: true}\n":          {},
+		"  b: {user: 7, ingress: {rate: 5Mbit, mode: police}}\n": {Ingress: 1},
+		"  b: {user: 7, egress: 5Mbit, ingress: 5Mbit}\n":        {}, // the host chooses
+		"  b: {user: 7, egress: {rate: 5Mbit, mode: shape}}\n":   {},
 	} {
 		for _, of := range direction.Both {
 			p, err := parse("p.yaml", []byte("version: 1\nscopes:\n  a: {interface: eth0, "+of.String()+": {rate: 5Mbit, mode: shape}}\n"+more))

@@ -255,7 +255,7 @@ func TestFewForeignNamespacesAreVisitedForOpenConnections(t *testing.T) {
 		return nil
 	}
 	plane := Module{}.Plane(h)
-	notes, err := plane.Apply(module.State{}, bound(t, h, map[string]int{}, "  a: {user: 7, egress: 10Mbit}\n"))
+	notes, err := plane.Apply(module.State{}, bound(t, h, map[string]int{}, "  a: {user: 7, egress: {rate: 10Mbit, mode: police}}\n"))
 	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], fmt.Sprintf(" %d network namespaces", more)) {
 		t.Errorf("notes %q, %v", notes, err)
 	}

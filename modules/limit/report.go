@@ -176,7 +176,8 @@ func overflow(opened *police.DataPlane, report *module.Report) error {
 
 // Report reads the counters and states of all limits.
 func (p *plane) Report(have module.State) (module.Report, error) {
-	_, avoided, err := avoidFilters(p.shape, have)
+	asked := have
+	now, fallbacks, avoided, err := p.settle(have)
 	if err != nil {
 		return module.Report{}, err
 	}
@@ -188,6 +189,7 @@ func (p *plane) Report(have module.State) (module.Report, error) {
 		return report, err
 	}
 	named := have.ByName()
+	report.Note = slices.Concat(report.Note, fallbackNotes(fallbacks), outdatedModes(asked, have, now))
 	for _, f := range avoided {
 		if shaped(named[f.scope].Scope, f.direction) {
 			report.Note = append(report.Note, fmt.Sprintf("%s: %s is shaped, and bypasses filters that others have added at the ingress of %s (%s): apply the policy again to police it; weir daemon does so.",
@@ -227,8 +229,53 @@ func (p *plane) Report(have module.State) (module.Report, error) {
 			report.Rows = append(report.Rows, row)
 		}
 	}
+	setModes(report.Rows, named, fallbacks, avoided)
 	return report, nil
 }
+
+// outdatedModes names the directions that would have another mode if they were applied now.
+func outdatedModes(asked, have, now module.State) (notes []string) {
+	for i, b := range have.Scopes {
+		for _, d := range direction.Both {
+			text := "%s: %s is policed, and could be shaped now: apply the policy again; weir daemon does so."
+			if policed(now.Scopes[i].Scope, d) {
+				text = "%s: %s is shaped, and would be policed now: apply the policy again; weir daemon does so."
+			}
+			if byDefault(asked.Scopes[i].Scope, d) && shaped(b.Scope, d) != shaped(now.Scopes[i].Scope, d) {
+				notes = append(notes, fmt.Sprintf(text, b.Name, d))
+			}
+		}
+	}
+	return notes
+}
+
+// setModes sets the mode of each row, and the reason why a direction is policed.
+func setModes(rows []module.Row, named map[string]module.Bound, fallbacks []fallback, avoided []filtered) {
+	reasons := map[string]string{}
+	for _, f := range fallbacks {
+		reasons[f.scope+"/"+f.direction.String()] = f.why
+	}
+	for _, f := range avoided {
+		reasons[f.scope+"/"+f.direction.String()] = fmt.Sprintf("shaping would bypass the filters of others at the ingress of %s", f.device)
+	}
+	for i, row := range rows {
+		s := named[row.Scope].Scope
+		for _, d := range direction.Both {
+			switch {
+			case d.String() != row.Part:
+			case s.Shadow:
+				rows[i].Mode = scopeShadow
+			case shaped(s, d):
+				rows[i].Mode = police.ModeShape
+			default:
+				rows[i].Mode, rows[i].Reason = police.ModePolice, reasons[row.Scope+"/"+row.Part]
+			}
+		}
+	}
+}
+
+// scopeShadow is the mode of a shadow scope, which only counts.
+const scopeShadow = "shadow"
 
 // setShaper fills the reading from the counters of a shaper.
 func (r *reading) setShaper(c shape.Counters) {

@@ -79,16 +79,17 @@ func (t *Treatment) Summary() string {
 	return strings.Join(all, ", ")
 }
 
-// shaped reports whether a direction of a scope is shaped. A shadow scope must not change devices:
-// the policer's programs count its packets instead.
+// shaped reports whether a direction of a scope is shaped, which requires a mode (chooseModes). A
+// shadow scope must not change devices: the policer's programs count its packets instead.
 func shaped(s policy.Scope, d Direction) bool {
 	l := treatmentOf(s).of(d)
 	return l != nil && l.Mode == police.ModeShape && !s.Shadow
 }
 
-// policed reports whether a direction of a scope is policed, shadow scopes excluded.
+// policed reports whether a direction of a scope has mode: police, shadow scopes excluded.
 func policed(s policy.Scope, d Direction) bool {
-	return treatmentOf(s).of(d) != nil && !shaped(s, d) && !s.Shadow
+	l := treatmentOf(s).of(d)
+	return l != nil && l.Mode == police.ModePolice && !s.Shadow
 }
 
 // counted reports whether the policer's programs charge packets of a direction: it is policed, or

@@ -3,10 +3,15 @@
 package shape
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,20 +83,56 @@ func more(index int) Work {
 	return w
 }
 
+// formerTrees are qdisc trees of eth0 by the qdisc that they need, as arguments of tc(8).
+var formerTrees = map[string][]string{
+	"":      {},
+	"tbf":   {"qdisc add dev eth0 root handle 5: tbf rate 20mbit burst 20k limit 60k"},
+	"pfifo": {"qdisc add dev eth0 root pfifo limit 77"},
+	"htb": {"qdisc add dev eth0 root handle 5: htb default 20", "class add dev eth0 parent 5: classid 5:20 htb rate 10mbit ceil 20mbit",
+		"qdisc add dev eth0 parent 5:20 handle 7: pfifo limit 9"},
+	"fq":       {"qdisc add dev eth0 root fq limit 777"},
+	"fq_codel": {"qdisc add dev eth0 root handle 5: fq_codel target 7ms"},
+}
+
+// putFormer replaces the tree of eth0 by a random one that this kernel has.
+func putFormer(t *testing.T, s *stage, random *rand.Rand) {
+	t.Helper()
+	tool := testutil.Command(t, "tc")
+	kinds := slices.DeleteFunc(slices.Sorted(maps.Keys(formerTrees)), func(kind string) bool { return kind != "" && probes.qdisc(kind) != nil })
+	kind := kinds[random.IntN(len(kinds))]
+	s.do(func() error {
+		_ = exec.Command(tool, "qdisc", "del", "dev", "eth0", "root").Run() // fails without a tree of its own
+		for _, line := range formerTrees[kind] {
+			if out, err := exec.Command(tool, strings.Fields(line)...).CombinedOutput(); err != nil {
+				return fmt.Errorf("tc %s: %w: %s", line, err, out)
+			}
+		}
+		return nil
+	})
+}
+
+// cycles returns the number of kills: 20, or that of WEIR_TEST_CYCLES.
+func cycles(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("WEIR_TEST_CYCLES")
+	if text == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // After a kill at any point, the next process completes or reverts the change, and the device gets
-// its former qdisc back.
+// its former qdiscs back.
 func TestKilledAnywhere(t *testing.T) {
 	s := newStage(t)
-	tool := testutil.Command(t, "tc")
-	s.do(func() error {
-		out, err := exec.Command(tool, "qdisc", "add", "dev", "eth0", "root", "handle", "5:", "tbf", "rate", "20mbit", "burst", "20k", "limit", "60k").CombinedOutput()
-		if err != nil {
-			t.Log(string(out))
-		}
-		return err
-	})
-	before, random := s.state(), testutil.Rand(t)
-	for i := range 12 {
+	random := testutil.Rand(t)
+	for i := range cycles(t) {
+		putFormer(t, s, random)
+		before := s.state()
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), applier+"="+strings.Join([]string{s.host.Pins, s.host.Devices, s.host.Files, s.host.CgroupRoot,
 			s.here.Path(), strings.Repeat("x", s.index)}, " "))
@@ -100,7 +141,7 @@ func TestKilledAnywhere(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(random.Int64N(int64(600 * time.Millisecond))))
+		time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
 		_ = child.Process.Kill()
 		_ = child.Wait()
 		if failed.Len() > 0 {

@@ -35,6 +35,8 @@ type Host struct {
 	// Foreign bounds the namespaces of other user namespaces that pacing iterates over; nil for the
 	// default. Release iterates over all of them, so that no socket stays paced.
 	Foreign *netns.Few
+	// Describes skips all records, for the description of a policy without its host.
+	Describes bool
 }
 
 const (
@@ -51,7 +53,7 @@ func ifbOf(index int) string { return fmt.Sprintf("%s%d", ifbPrefix, index) }
 
 // Check returns an error for a shaper that this host cannot have. It changes nothing.
 func (h Host) Check(l Shaper) error {
-	if h.Files == "" {
+	if h.Files == "" && !h.Describes {
 		return errors.New("no folder is set for the former qdisc trees of devices")
 	}
 	if _, err := Available(l.Direction); err != nil {
@@ -69,10 +71,38 @@ func (h Host) Check(l Shaper) error {
 	if err := l.check(d.Header); err != nil || l.Direction == direction.Ingress {
 		return err
 	}
-	if have, err := h.find(l.Index, l.Direction); err != nil || have != nil || l.Nested {
+	if l.Nested {
+		return nil
+	}
+	if have, err := h.record(l); err != nil || have != nil {
 		return err // already installed
 	}
 	return device.CanTake(nil, l.Device)
+}
+
+// record returns the record of a shaper, or nil.
+func (h Host) record(l Shaper) (*record, error) {
+	if h.Describes {
+		return nil, nil
+	}
+	return h.find(l.Index, l.Direction)
+}
+
+// checkUnowned is Check for a shaper that is not required: it also rejects a tree of Weir without a
+// record, which a removed state folder or another Weir has left.
+func (h Host) checkUnowned(l Shaper) error {
+	if err := h.Check(l); err != nil || h.Describes || l.Nested || l.Direction == direction.Ingress {
+		return err
+	}
+	have, err := h.record(l)
+	if err != nil || have != nil {
+		return err
+	}
+	tree, err := device.Snapshot(nil, l.Device)
+	if err == nil && tree.IsWeirs() {
+		err = fault.New(fault.Failed, fmt.Sprintf("release its policy, or remove it: tc qdisc del dev %s root", l.Device), "%s has queues of another Weir", l.Device)
+	}
+	return err
 }
 
 // Apply activates work and removes all other shapers; had are the assignments to remove. It is

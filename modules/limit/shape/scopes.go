@@ -120,6 +120,64 @@ func (h Host) Ready(w Work) error {
 	return err
 }
 
+// Hosting reports whether a device has another qdisc owner, and whether its tree keeps departure
+// times.
+type Hosting func(dev string) (owned, keeps bool)
+
+// CheckScopes returns why packets of scopes cannot be shaped at an egress device of this network
+// namespace, or nil.
+func (h Host) CheckScopes(hosts Hosting) error {
+	devices, err := egressDevices()
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if err := h.checkUnrated(unratedAt(d), hosts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h Host) checkUnrated(l Shaper, hosts Hosting) error {
+	owned, keeps := hosts(l.Device)
+	if l.Nested = owned && l.Direction == direction.Egress; l.Nested && !keeps {
+		return fault.New(fault.Usage, "leave its link out to shape it", "%s has queues that keep no departure times", l.Device)
+	}
+	return h.checkUnowned(l)
+}
+
+// CheckDevice returns why one direction of a device cannot be shaped, or nil. A device that does
+// not exist yet can.
+func (h Host) CheckDevice(name string, d direction.Direction) error {
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	all, err := links.Devices()
+	if at, there := rtnl.Named(all, name); there {
+		return h.checkUnowned(Shaper{Device: name, Index: at.Index, Direction: d})
+	}
+	return err
+}
+
+// CheckNamespace returns why one direction of a network namespace cannot be shaped at its veth
+// ends, or nil.
+func (h Host) CheckNamespace(path string, d direction.Direction, hosts Hosting) error {
+	ends, err := h.namespaceEnds([]Shaper{{Direction: d, Namespace: path}})
+	for _, l := range ends {
+		err = errors.Join(err, h.checkUnrated(l, hosts))
+	}
+	return err
+}
+
+// CheckEnds returns an error if a veth end would have two limits.
+func (h Host) CheckEnds(w Work) error {
+	_, err := h.namespaceEnds(w.Shapers)
+	return err
+}
+
 // hooks returns the cgroup hooks of the programs that pace senders and throttle them.
 func (w Work) hooks() (all []ebpf.AttachType) {
 	if slices.ContainsFunc(w.Shapers, func(l Shaper) bool { return l.Direction == direction.Egress }) {

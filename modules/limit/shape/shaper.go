@@ -3,16 +3,13 @@
 package shape
 
 import (
-	"fmt"
 	"math/bits"
-	"sync/atomic"
 	"time"
 
 	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/kernel/device"
-	"weir/kernel/probe"
 	"weir/kernel/tc"
 )
 
@@ -56,45 +53,6 @@ func (l Shaper) Key() uint32 {
 		return uint32(l.Index)
 	}
 	return 0
-}
-
-// Mechanism is the qdisc that delays packets.
-type Mechanism string
-
-const (
-	Fq  Mechanism = "fq"  // until the departure time of each packet
-	HTB Mechanism = "htb" // in a class of the same rate
-)
-
-// ifbWorks caches a successful probe. A failure may be temporary (no space for another network
-// namespace) and is probed again.
-var ifbWorks atomic.Bool
-
-func ifb() error {
-	if ifbWorks.Load() {
-		return nil
-	}
-	err := probe.IFB()
-	ifbWorks.Store(err == nil)
-	return err
-}
-
-// Available returns the best mechanism of this kernel for a direction. The error names the missing
-// feature.
-func Available(d direction.Direction) (Mechanism, error) {
-	if d == direction.Ingress {
-		if err := ifb(); err != nil {
-			return "", fmt.Errorf("shape received packets: %w", err)
-		}
-	}
-	err := probe.Qdisc("fq")
-	if err == nil {
-		return Fq, nil
-	}
-	if probe.Qdisc("htb") == nil && probe.Qdisc("pfifo") == nil {
-		return HTB, nil
-	}
-	return "", fmt.Errorf("shape packets: %w", err)
 }
 
 // maxPace is the highest pacing rate of a socket, in bytes/s.

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limit
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/core/module"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
+	"weir/modules/limit/police"
+	"weir/modules/limit/shape"
+)
+
+// modes returns the mode of each direction of an applied state, by scope and direction, and the
+// reasons of policed ones.
+func (d *shapedHost) modes() (modes, reasons map[string]string) {
+	modes, reasons = map[string]string{}, map[string]string{}
+	d.do(func() error {
+		report, err := d.plane.Report(d.have)
+		for _, row := range report.Rows {
+			modes[row.Scope+" "+row.Part], reasons[row.Scope+" "+row.Part] = row.Mode, row.Reason
+		}
+		return err
+	})
+	return modes, reasons
+}
+
+func (d *shapedHost) planNotes() (notes []string) {
+	d.do(func() error { notes = d.plane.(module.PlanNoter).PlanNotes(d.have); return nil })
+	return notes
+}
+
+// statusNotes returns the notes of the status with a text.
+func (d *shapedHost) statusNotes(text string) (notes []string) {
+	d.do(func() error {
+		report, err := d.plane.Report(d.have)
+		notes = slices.DeleteFunc(report.Note, func(s string) bool { return !strings.Contains(s, text) })
+		return err
+	})
+	return notes
+}
+
+// On a host that forwards, packets of containers match no cgroup at a device: such scopes keep the
+// mode that limits them.
+func TestTheDefaultModeLimitsContainers(t *testing.T) {
+	d := newShapedHost(t)
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	d.do(func() error {
+		testutil.Need(t, "bridge", exec.Command("ip", "link", "add", "br0", "type", "bridge").Run())
+		state := bound(t, d.host, map[string]int{}, "  a: {user: 7, egress: 8Mbit}\n  b: {prefix: 192.0.2.0/24, egress: 8Mbit}\n  c: {netns: nowhere-7f, egress: 8Mbit}\n")
+		got, fallbacks := chooseModes(d.plane.(*plane).shape, state)
+		if a, b := treatmentOf(got.Scopes[0].Scope).Egress.Mode, treatmentOf(got.Scopes[1].Scope).Egress.Mode; a != police.ModePolice || b != police.ModeShape {
+			t.Errorf("user %s, prefix %s, want police and shape: %+v", a, b, fallbacks)
+		}
+		return nil
+	})
+}
+
+// A limit without a mode is shaped where fq exists. Elsewhere it is policed, and plan and status
+// name the reason.
+func TestTheDefaultModeFollowsTheKernel(t *testing.T) {
+	d := newShapedHost(t)
+	d.apply("  a: {interface: eth0, egress: 8Mbit}\n  b: {user: 7, egress: 8Mbit}\n")
+	want, why := police.ModeShape, ""
+	if by, _ := shape.Available(Egress); by != shape.Fq {
+		want, why = police.ModePolice, "the kernel has no fq"
+	}
+	modes, reasons := d.modes()
+	for _, at := range []string{"a egress", "b egress"} {
+		if modes[at] != want || reasons[at] != why {
+			t.Errorf("%s: mode %q for %q, want %q for %q", at, modes[at], reasons[at], want, why)
+		}
+	}
+	notes := slices.DeleteFunc(d.planNotes(), func(s string) bool { return !strings.Contains(s, "policed instead of shaped") })
+	if (len(notes) == 1) != (why != "") || why != "" && !strings.HasPrefix(notes[0], "a egress, b egress policed instead of shaped: "+why) {
+		t.Errorf("notes %q", notes)
+	}
+	d.do(func() error {
+		in, err := d.plane.InPlace(d.have)
+		if !in {
+			t.Error("the limits are not in place")
+		}
+		return err
+	})
+	exchange := d.talk(0)
+	exchange()
+}
+
+// The default follows a change of the device: with queues that cannot be restored it is policed.
+func TestTheDefaultModeLeavesQueuesThatCannotBeRestored(t *testing.T) {
+	d := newShapedHost(t)
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	tc := func(args string) {
+		t.Helper()
+		d.do(func() error {
+			out, err := exec.Command(testutil.Command(t, "tc"), strings.Fields(args)...).CombinedOutput()
+			if err != nil {
+				t.Logf("%s", out)
+			}
+			return err
+		})
+	}
+	const scopes = "  a: {interface: eth0, egress: 8Mbit}\n  b: {user: 7, egress: 8Mbit}\n"
+	tc("qdisc add dev eth0 root handle 1: stab linklayer atm mpu 84 tsize 128 pfifo limit 7")
+	d.apply(scopes)
+	modes, reasons := d.modes()
+	if modes["a egress"] != police.ModePolice || modes["b egress"] != police.ModePolice || !strings.Contains(reasons["b egress"], "could not be restored") {
+		t.Errorf("modes %v for %v", modes, reasons)
+	}
+	tc("qdisc del dev eth0 root")
+	if notes := d.statusNotes("could be shaped now"); len(notes) != 2 {
+		t.Errorf("notes %q, want one for each scope", notes)
+	}
+	d.do(func() error {
+		if in, err := d.plane.InPlace(d.have); in || err != nil {
+			t.Errorf("in place %t, %v, where the limits could be shaped", in, err)
+		}
+		return nil
+	})
+	d.apply(scopes)
+	if notes := d.statusNotes("apply the policy again"); len(notes) != 0 {
+		t.Errorf("notes %q after an apply", notes)
+	}
+	if modes, _ := d.modes(); modes["a egress"] != police.ModeShape || modes["b egress"] != police.ModeShape {
+		t.Errorf("modes %v, want both shaped", modes)
+	}
+}
+
+// Some directions are policed on every kernel, and a tree has one mode.
+func TestObstaclesToShaping(t *testing.T) {
+	d := newShapedHost(t)
+	for scopes, want := range map[string]string{
+		"  a: {user: 7, ingress: 8Mbit}\n":                                                                     "received packets have no socket yet",
+		"  a: {user: 7, egress: 8Mbit, loopback: true}\n":                                                      "packets over lo",
+		"  a: {parent: g, user: 7, egress: {rate: 8Mbit, min: 1Mbit}}\n  g: {egress: 9Mbit}\n":                 "no minimum",
+		"  a: {parent: g, user: 7}\n  c: {parent: g, user: 8, egress: {mode: police}}\n  g: {egress: 9Mbit}\n": "scope c of the same tree has mode: police",
+	} {
+		d.do(func() error {
+			state := bound(t, d.host, map[string]int{}, scopes)
+			got, fallbacks := chooseModes(d.plane.(*plane).shape, state)
+			i := slices.IndexFunc(fallbacks, func(f fallback) bool { return f.scope == "a" })
+			if i < 0 || !strings.Contains(fallbacks[i].why, want) {
+				t.Errorf("%s: %+v, want %q", scopes, fallbacks, want)
+			}
+			for _, b := range got.Scopes {
+				if !policed(b.Scope, Egress) && !policed(b.Scope, Ingress) {
+					t.Errorf("%s: scope %s is not policed", scopes, b.Name)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// A scope without a mode leaves the queues of a device to their owner of another module.
+func TestTheDefaultModeLeavesClaimedQueues(t *testing.T) {
+	d := newShapedHost(t)
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	for keeps, want := range map[bool]string{true: police.ModeShape, false: police.ModePolice} {
+		d.do(func() error {
+			state := bound(t, d.host, map[string]int{}, "  a: {interface: eth0, egress: 8Mbit}\n  b: {user: 7, egress: 8Mbit}\n")
+			state.Claimed = map[string]bool{"eth0": keeps}
+			got, _ := chooseModes(d.plane.(*plane).shape, state)
+			if a, b := treatmentOf(got.Scopes[0].Scope).Egress.Mode, treatmentOf(got.Scopes[1].Scope).Egress.Mode; a != police.ModePolice || b != want {
+				t.Errorf("queues that keep departure times %t: interface %s, user %s, want police and %s", keeps, a, b, want)
+			}
+			return nil
+		})
+	}
+}
+
+// Fallbacks with the same obstacle have one note, which is bounded.
+func TestNotesOfFallbacks(t *testing.T) {
+	o, silent := obstacle{why: "no fq", remedy: "load it"}, obstacle{why: "lo", silent: true}
+	var all []fallback
+	for _, name := range strings.Fields("a b c d e f g h i j") {
+		all = append(all, fallback{name, Egress, o}, fallback{name, Ingress, silent})
+	}
+	const want = "a egress, b egress, c egress, d egress, e egress, f egress, g egress, h egress and 2 more policed instead of shaped: no fq. " +
+		"QUIC and short connections use about two thirds of a policed rate; load it"
+	if got := fallbackNotes(all); len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
