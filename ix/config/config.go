@@ -88,6 +88,9 @@ const (
 
 var kind = infile.Kind{What: "exchange file", Most: maxFile, Name: "name an exchange file, as in docs/guides/exchange.md", Larger: "leave comments out"}
 
+// Read returns the text of an exchange file.
+func Read(filename string) ([]byte, error) { return kind.Read(filename) }
+
 // Load reads a file. Its errors are those of [Parse], and faults for a file that is not readable.
 func Load(filename string) (*Exchange, error) {
 	text, err := kind.Read(filename)

@@ -54,7 +54,7 @@ func newExchange(t *testing.T, file string) *exchange {
 	ip("-n HUB link add s0 type veth peer name h0 netns SPONSORS")
 	ip("-n HUB link add m0 type veth peer name h0 netns MEMBER")
 	for _, line := range []string{"HUB addr add 10.99.0.1/16 dev s0", "HUB addr add 10.99.0.2/16 dev s0", "HUB addr add 2001:db8:99::ff/64 dev s0 nodad",
-		"HUB link set s0 up", "HUB link set m0 up", "HUB route add 10.99.2.0/24 dev m0",
+		"HUB addr add 2001:db8:99::ee/128 dev m0 nodad", "HUB link set s0 up", "HUB link set m0 up", "HUB route add 10.99.2.0/24 dev m0", "HUB route add 2001:db8:99::21/128 dev m0",
 		"SPONSORS link set h0 up", "MEMBER link set h0 up", "MEMBER addr add 10.99.2.1/16 dev h0", "MEMBER addr add 10.99.2.3/16 dev h0", "MEMBER addr add 2001:db8:99::21/64 dev h0 nodad"} {
 		ip("-n " + line)
 	}
@@ -68,14 +68,14 @@ func newExchange(t *testing.T, file string) *exchange {
 const exchangeFile = `version: 1
 exchange: {name: Test, as: 65500, router_id: 10.99.0.2}
 feed:     {bird: 10.99.0.1, local: 10.99.0.2}
-listen:   [10.99.0.2]
+listen:   [10.99.0.2, "2001:db8:99::ee"]
 sponsors:
   orange: {as: 8492, ports: {ber1: {addresses: [10.99.1.1, "2001:db8:99::1"], rate: 10Gbit}}}
   green:  {as: 293,  ports: {fra1: {addresses: [10.99.1.2, "2001:db8:99::2"], rate: 10Gbit}}}
   violet: {as: 174,  ports: {ber1: {addresses: [10.99.1.3, "2001:db8:99::3"], rate: 10Gbit}}}
   blue:   {as: 6939, ports: {ber1: {addresses: [10.99.1.4, "2001:db8:99::4"], rate: 10Gbit}}}
 members:
-  freifunk: {as: 64999, addresses: [10.99.2.1], paths: 3, password: "secret of freifunk", ttl_security: true}
+  freifunk: {as: 64999, addresses: [10.99.2.1, "2001:db8:99::21"], paths: 3, password: "secret of freifunk", ttl_security: true}
   probe:    {as: 64998, addresses: [10.99.2.3], paths: 3}
 `
 
@@ -103,6 +103,13 @@ protocol bgp weir {
 	graceful restart on;
 	ipv4 { import all; export all; add paths rx; };
 	ipv6 { import all; export all; add paths rx; };
+}
+protocol bgp weir6 {
+	local 2001:db8:99::21 as 64999; neighbor 2001:db8:99::ee as 65500; strict bind yes;
+	password "secret of freifunk"; ttl security on;
+	enforce first as off; graceful restart on;
+	connect delay time 1; connect retry time 1; error wait time 1, 2;
+	ipv6 { import all; export none; add paths rx; };
 }
 protocol static { ipv4; route 203.0.113.0/24 unreachable; }
 `
@@ -336,6 +343,7 @@ func TestBesideBIRD(t *testing.T) {
 	probe := join(t, x.dialIn(x.member, "10.99.2.3", "10.99.0.2"), routerOpen(64998, "10.99.2.3"))
 	probe.complete()
 	before := probe.all()
+	testutil.Eventually(t, patience, "the paths over IPv6", func() bool { return member.routes("weir6") == all/2 })
 	if st := x.status(); !st.Feed.Established || !st.Complete || st.Table.Paths != 2*len(ases)*labPrefixes || st.Counts.MemberRoutes == 0 || st.Counts.UnknownNextHop != 0 {
 		t.Errorf("status: %+v", st)
 	}
@@ -346,16 +354,19 @@ func TestBesideBIRD(t *testing.T) {
 	for range *kills {
 		kill()
 		kill = x.serve()
-		established := false
-		testutil.Eventually(t, patience, "the member's session after a kill", func() bool {
+		// A kill before a member has its table would end its stale paths (RFC 4724, section 4.2).
+		testutil.Eventually(t, patience, "the member's sessions after a kill", func() bool {
 			if n := member.routes("weir"); n != all {
 				t.Errorf("the member has %d routes instead of %d during a restart", n, all)
 				return true
 			}
+			synced := 0
 			for _, m := range x.status().Members {
-				established = established || m.Name == "freifunk" && m.Synced
+				if m.Name == "freifunk" && m.Synced {
+					synced++
+				}
 			}
-			return established && x.status().Complete
+			return synced == 2 && x.status().Complete
 		})
 		probe = join(t, x.dialIn(x.member, "10.99.2.3", "10.99.0.2"), routerOpen(64998, "10.99.2.3"))
 		probe.complete()

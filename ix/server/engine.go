@@ -350,6 +350,17 @@ func (x *engine) join(m *member, t terms) {
 	m.group, m.cursor = g, g.stream.head()
 	g.stream.members[m] = struct{}{}
 	g.stream.mu.Unlock()
+	m.dumping.Store(true)
+	x.share()
+}
+
+// share divides the backlog among the groups. The caller holds mu.
+func (x *engine) share() {
+	for _, g := range x.groups {
+		g.stream.mu.Lock()
+		g.stream.limit = max(minBacklog, maxBacklog/len(x.groups))
+		g.stream.mu.Unlock()
+	}
 }
 
 // leave removes a member from its group, and the group with its last member.
@@ -364,7 +375,10 @@ func (x *engine) leave(m *member) {
 	if last && x.groups[g.key] == g {
 		x.counts.TooLarge += g.tooLarge
 		delete(x.groups, g.key)
+		x.share()
+		return
 	}
+	g.tidy()
 }
 
 // serve starts to send tables; done also allows End-of-RIB. The caller holds mu.

@@ -199,9 +199,10 @@ func TestASlowMember(t *testing.T) {
 		for len(block) < 1<<20 {
 			block = append(block, block...)
 		}
-		for range 3 * maxBacklog >> 20 {
+		g.stream.limit = minBacklog
+		for range 3 * minBacklog >> 20 {
 			g.stream.append(block)
-			if g.stream.bytes > maxBacklog+len(block) {
+			if g.stream.bytes > minBacklog+len(block) {
 				t.Fatalf("a backlog of %d bytes", g.stream.bytes)
 			}
 		}

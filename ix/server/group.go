@@ -214,18 +214,34 @@ func (g *group) encode(dst []byte, c *change) []byte {
 	return dst
 }
 
-// stream is the messages of a group that a member has not read yet, bounded by maxBacklog.
+// tidy drops the encoded rows if no member needs them. The caller holds engine.mu.
+func (g *group) tidy() {
+	g.stream.mu.Lock()
+	defer g.stream.mu.Unlock()
+	for m := range g.stream.members {
+		if m.dumping.Load() {
+			return
+		}
+	}
+	g.chunks, g.size = map[uint32][]byte{}, 0
+}
+
+// stream is the messages of a group that a member has not read yet.
 type stream struct {
 	mu      sync.Mutex
 	blocks  [][]byte
 	first   uint64 // number of blocks[0]
 	bytes   int
+	limit   int // of bytes
 	members map[*member]struct{}
 }
 
-// maxBacklog bounds the messages kept for the slowest member of a group, in bytes. A loss of
-// 235,000 paths takes 8 MB. A slower member receives the table again.
-const maxBacklog = 64 << 20
+// maxBacklog bounds the messages kept for slow members, in bytes, minBacklog those of a group. The
+// loss of 235,000 paths takes 8 MB. A slower member receives the table again.
+const (
+	maxBacklog = 256 << 20
+	minBacklog = 16 << 20
+)
 
 // append adds a block and wakes the members.
 func (s *stream) append(block []byte) {
@@ -236,7 +252,7 @@ func (s *stream) append(block []byte) {
 	for m := range s.members {
 		least = min(least, m.cursor)
 	}
-	for len(s.blocks) > 1 && (s.first < least || s.bytes > maxBacklog) {
+	for len(s.blocks) > 1 && (s.first < least || s.bytes > s.limit) {
 		s.bytes -= len(s.blocks[0])
 		s.blocks[0] = nil
 		s.blocks = s.blocks[1:]

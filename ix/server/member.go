@@ -32,13 +32,13 @@ type member struct {
 	asked  chan wire.Family
 
 	// Of the writer:
-	next    uint32 // chunk
-	dumping bool
+	next    uint32        // chunk
 	refresh []wire.Family // families between BoRR and EoRR
 	marked  bool          // End-of-RIB is sent
 
 	sent, routes atomic.Int64 // bytes sent; UPDATEs received, ignored
 	synced       atomic.Bool  // the table is sent
+	dumping      atomic.Bool  // chunks are left to send; written by the writer
 }
 
 // notify wakes the writer; it never blocks.
@@ -89,7 +89,6 @@ var errBehind = errors.New("the member is slower than the changes of the table")
 func (x *engine) write(m *member, stop <-chan struct{}) error {
 	keepalive := time.NewTicker(max(m.session.KeepaliveTime()/2, time.Second))
 	defer keepalive.Stop()
-	m.dumping = true
 	for {
 		block, behind := m.pending()
 		if behind {
@@ -141,7 +140,8 @@ func (m *member) families() (all []wire.Family) {
 // again starts the table from its first row. With enhanced route refresh (RFC 7313) it returns the
 // BoRR of the families, so that the member drops the paths that the table lacks; otherwise nil.
 func (m *member) again(all ...wire.Family) (messages []byte) {
-	m.next, m.dumping = 0, true
+	m.next = 0
+	m.dumping.Store(true)
 	if !m.session.Peer.EnhancedRefresh {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (m *member) again(all ...wire.Family) (messages []byte) {
 // rows returns the next messages of the table: a chunk, then the ends of refreshes, then
 // End-of-RIB. It returns nil if the stream has to be sent first, or nothing is left.
 func (x *engine) rows(m *member) []byte {
-	if !m.dumping && m.marked {
+	if !m.dumping.Load() && m.marked {
 		return nil
 	}
 	x.mu.Lock()
@@ -165,11 +165,15 @@ func (x *engine) rows(m *member) []byte {
 	if !x.open || !m.current() {
 		return nil
 	}
-	for m.dumping {
+	for m.dumping.Load() {
 		block, more := x.chunk(m.group, m.next)
 		m.next++
-		if m.dumping = more; len(block) > 0 {
+		if len(block) > 0 {
 			return block
+		}
+		if !more {
+			m.dumping.Store(false)
+			m.group.tidy()
 		}
 	}
 	m.synced.Store(true)

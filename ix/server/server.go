@@ -65,7 +65,8 @@ type Server struct {
 	mu      sync.Mutex
 	links   map[netip.Addr]*link // by address of the member
 	drained map[string]bool
-	failed  map[netip.Addr]string // end of the last session, by member address
+	failed  map[netip.Addr]string   // end of the last session, by member address
+	opening map[netip.Addr]net.Conn // before the OPEN, one for each member address
 	saving  chan struct{}
 }
 
@@ -87,7 +88,7 @@ func New(e *config.Exchange, o Options) (*Server, error) {
 	set(&o.Save, time.Minute)
 	set(&o.OpenWait, time.Minute)
 	s := &Server{options: o, log: o.Log, started: time.Now(), members: map[netip.Addr]*config.Member{}, links: map[netip.Addr]*link{},
-		failed: map[netip.Addr]string{}, saving: make(chan struct{}, 1)}
+		failed: map[netip.Addr]string{}, opening: map[netip.Addr]net.Conn{}, saving: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -274,6 +275,7 @@ func (s *Server) talk(ctx context.Context, conn net.Conn, peer netip.Addr, confi
 			return
 		}
 	}
+	s.enter(peer, conn)
 	l := &link{conn: conn}
 	accept := func(*wire.Open) error { s.replace(peer, l); return nil }
 	established, err := session.Open(conn, session.Config{Open: s.memberOpen(), PeerAS: config.AS, OpenWait: s.options.OpenWait, Accept: accept})
@@ -283,6 +285,9 @@ func (s *Server) talk(ctx context.Context, conn net.Conn, peer netip.Addr, confi
 		s.count(func(c *Counts) { c.Refused++ })
 	}
 	s.mu.Lock()
+	if s.opening[peer] == conn {
+		delete(s.opening, peer)
+	}
 	if s.links[peer] == l || s.links[peer] == nil {
 		delete(s.links, peer)
 		s.failed[peer] = err.Error()
@@ -293,12 +298,25 @@ func (s *Server) talk(ctx context.Context, conn net.Conn, peer netip.Addr, confi
 	}
 }
 
+// enter notes a connection without OPEN and closes the former one of the member.
+func (s *Server) enter(peer netip.Addr, conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if former := s.opening[peer]; former != nil {
+		_ = former.Close()
+	}
+	s.opening[peer] = conn
+}
+
 // replace makes a connection the one of its member and closes the former one.
 func (s *Server) replace(peer netip.Addr, l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if former := s.links[peer]; former != nil {
 		_ = former.conn.Close()
+	}
+	if s.opening[peer] == l.conn {
+		delete(s.opening, peer)
 	}
 	s.links[peer] = l
 }

@@ -31,7 +31,7 @@ tables in MRT format; they change nothing and need no running server.`,
   weir ix serve exchange.yaml                             the path server
   weir ix status                                          its sessions`,
 	}
-	command.AddCommand(newCheckCommand(a), newPlanCommand(a), newExplainCommand(a), newServeCommand(a), newBirdCommand(a), newStatusCommand(a), newDrainCommand(a), newStopCommand(a))
+	command.AddCommand(newCheckCommand(a), newPlanCommand(a), newExplainCommand(a), newJoinCommand(a), newServeCommand(a), newBirdCommand(a), newStatusCommand(a), newDrainCommand(a), newStopCommand(a))
 	return command
 }
 

@@ -38,6 +38,24 @@ func TestBirdConfiguration(t *testing.T) {
 	}
 }
 
+func TestJoinAddsAMember(t *testing.T) {
+	file, _ := files(t, exchange)
+	member := filepath.Join(t.TempDir(), "school.yaml")
+	testutil.Write(t, member, "school: {as: 64990, addresses: [10.99.2.77]}\n")
+	if status, out, stderr := commands.Call(t, "ix", "join", file, member, "--check"); status != fault.OK || !strings.Contains(out, "school (AS 64990, 4 paths per prefix) fits into") {
+		t.Errorf("status %d: %s %s", status, out, stderr)
+	}
+	if status, out, stderr := commands.Call(t, "ix", "join", file, member, "--format", "json"); status != fault.OK || !strings.Contains(out, `"added": true`) {
+		t.Errorf("status %d: %s %s", status, out, stderr)
+	}
+	if status, out, _ := commands.Call(t, "ix", "check", file); status != fault.OK || !strings.Contains(out, "3 members") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if status, _, stderr := commands.Call(t, "ix", "join", file, member); status != fault.Usage || !strings.Contains(stderr, `member "school" already`) {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 // The commands of a running server, over its socket.
 func TestCommandsOfAServer(t *testing.T) {
 	file, rib := files(t, strings.Replace(exchange, "as: 65500}", "as: 65500, router_id: 10.99.0.2}\nlisten: [127.0.0.1]", 1))
