@@ -29,6 +29,7 @@ func KernelErrors(t *testing.T, wrap func(op string, err error) error) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := wrap("load programs", c.err)
+			t.Logf("exit status %d: %v. Try: %s", fault.Of(err), err, fault.Advice(err))
 			if fault.Of(err) != c.status || !strings.Contains(err.Error(), c.text) || !strings.Contains(fault.Advice(err), c.advice) {
 				t.Errorf("%v (status %d, advice %q), want %q (status %d, advice with %q)", err, fault.Of(err), fault.Advice(err), c.text, c.status, c.advice)
 			}

@@ -350,7 +350,8 @@ func ticking() func() time.Time {
 // After the time for the choice no other value is tried, and a run that fails later neither ends
 // the study nor discards its results.
 func TestFallbackIsFinalAfterItsTime(t *testing.T) {
-	text := strings.Replace(small, "rate: 10Mbit", `rate: "${rate}"`, 1) + "fallback: {parameter: rate, values: [40Mbit, 20Mbit, 10Mbit], within: 2s}\n"
+	text := strings.NewReplacer("rate: 10Mbit", `rate: "${rate}"`, "repetitions: 3", "repetitions: 1").Replace(small) +
+		"fallback: {parameter: rate, values: [40Mbit, 20Mbit, 10Mbit], within: 2s}\n"
 	for name, test := range map[string]struct {
 		bad     func(rate units.BitRate, run int) bool
 		rate    string
@@ -380,8 +381,9 @@ func TestFallbackIsFinalAfterItsTime(t *testing.T) {
 }
 
 func TestTimeLimitEndsTheStudy(t *testing.T) {
-	for limit, want := range map[string]string{"5s": "", "1ms": "before a valid run of"} {
-		outcome, err := execute(t, t.Context(), small+"time_limit: "+limit+"\n", Options{clock: ticking()})
+	text := strings.Replace(small, "repetitions: 3", "repetitions: 2", 1)
+	for limit, want := range map[string]string{"4s": "", "1ms": "before a valid run of"} {
+		outcome, err := execute(t, t.Context(), text+"time_limit: "+limit+"\n", Options{clock: ticking()})
 		notes := strings.Join(outcome.Notes, "\n")
 		if !strings.Contains(notes, "the time limit of "+limit+" ended the study after") {
 			t.Errorf("%s: %d results, notes %q", limit, len(outcome.Results), notes)
