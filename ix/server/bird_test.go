@@ -41,6 +41,7 @@ type exchange struct {
 
 func newExchange(t *testing.T, file string) *exchange {
 	t.Helper()
+	testutil.NeedSpeed(t)
 	testutil.Command(t, "bird")
 	testutil.Command(t, "birdc")
 	x := &exchange{t: t, hub: testutil.Namespace(t, "hub"), sponsors: testutil.Namespace(t, "spons"), member: testutil.Namespace(t, "membr"), folder: t.TempDir()}
