@@ -181,6 +181,7 @@ func TestClientMeasurementsAreBounded(t *testing.T) {
 
 // A client that reads nothing, and one that leaves, end in time and leave a record.
 func TestSilentClientsEnd(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := start(t, func(c *Config) { c.TestDuration = 100 * time.Millisecond })
 	for _, path := range []string{ndt7.DownloadPath, ndt7.UploadPath} {
 		s.peer(t, path) // reads and writes nothing
@@ -193,6 +194,7 @@ func TestSilentClientsEnd(t *testing.T) {
 
 // An upload without payload ends before its time, is not complete, and leaves its place to others.
 func TestUploadsWithoutPayloadEnd(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	// The time of the test is over only after its end.
 	s := start(t, func(c *Config) { c.TestDuration, c.TestSilence = time.Minute, 100*time.Millisecond })
 	for name, send := range map[string]func(*gorilla.Conn) error{

@@ -25,6 +25,7 @@ func startLatency(t *testing.T) *site {
 }
 
 func TestLatencyInClearAndOverTLS(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := startLatency(t)
 	for _, secure := range []bool{false, true} {
 		s.store.texts = nil

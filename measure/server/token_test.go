@@ -55,6 +55,7 @@ func tokens(t *testing.T) (v *token.Verifier, sign func(experiment string) strin
 }
 
 func TestTestsNeedAToken(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	v, sign := tokens(t)
 	s := start(t, func(c *Config) { c.Tokens, c.Latency = v, "127.0.0.1:0" })
 	for _, test := range []client.Test{client.NDT7, client.MSAK, client.Latency} {
