@@ -27,7 +27,7 @@ type rateKeys struct {
 	Weight          *int            `yaml:"weight" doc:"Weight, 1 to 10000, for the distribution of the rate that remains after all minima: among the siblings, or among the hosts of a shared limit. Default: 1."`
 	Shared          string          `yaml:"shared" doc:"Name of a shared limit of the fleet; replaces 'rate'. The fleet grants the rate; without contact to the fleet, the rate is 'min'."`
 	Max             *units.BitRate  `yaml:"max" doc:"Maximum rate of this host. Requires 'shared'."`
-	Mode            string          `yaml:"mode" enum:"police,shape" doc:"Treatment of packets beyond the rate: police marks them, rejects them at egress and drops them at ingress; shape delays them at the device. The parent's mode if left out; without a parent, shape if this host can shape the traffic, else police."`
+	Mode            string          `yaml:"mode" enum:"police,shape" doc:"Treatment of packets above the rate. shape delays them at the device; police marks them, rejects them at egress and drops them at ingress. Default: the mode of the parent; without a parent, shape if this host can shape the traffic, otherwise police."`
 	Burst           *units.Duration `yaml:"burst" doc:"Data that an idle scope may send at line rate, as sending time at the limit. The default depends on the rate."`
 	Mark            *units.Duration `yaml:"mark" doc:"Queueing delay (with 'mode: police': length of the virtual queue) above which packets are marked and senders are slowed down."`
 	Drop            *units.Duration `yaml:"drop" doc:"Queueing delay (with 'mode: police': length of the virtual queue) above which packets are rejected or dropped."`
