@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prove tests whether the active policy keeps its promises, and which paths bypass it.
+// Package prove tests whether the active policy has the configured effect, and which paths bypass
+// it. The promise of a check is the configured value.
 //
-// It knows no module: module.Check describes the flow and the expected result. It sends its own
-// short flows from inside each scope to a peer and measures the arriving traffic. The peer is a
-// process in a network namespace of its own, or a remote host.
+// The package imports no module: module.Check describes the flow and the expected result. Short
+// test flows run from inside each scope to a peer, which measures the received traffic. The peer is
+// a process in its own network namespace, or a remote host.
 //
 // Pitfalls:
 //
-//   - A slow flow proves nothing unless the same path carries more outside the scopes. Every path
-//     with a rate under test is measured there first. If that is impossible, the capacity is
-//     unknown.
-//   - A scope may have other traffic meanwhile. The counters of the module are read at the start
-//     and the end of every measurement.
-//   - Prove only adds to the host: veth pairs and their addresses in a benchmark range, cgroups,
+//   - A slow flow proves a limit only if the same path carries more outside all scopes. Before a
+//     rate is tested, its path is therefore measured outside all scopes. If this is impossible, the
+//     capacity is unknown.
+//   - A scope may have other traffic during a measurement. The counters of the module are read at
+//     the start and the end of every measurement.
+//   - The package only adds objects to the host: veth pairs with benchmark addresses, cgroups,
 //     and, on the interface of a scope, a route, a neighbour and a program that redirects the
 //     flows before the link.
 package prove

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hops finds the hop of a path that rewrites or bleaches a differentiated services code
+// Package hops finds the hop of a path that changes or removes a differentiated services code
 // point (DSCP). A packet with an expired hop limit returns in an ICMP error, which quotes the
 // header as received at that hop (RFC 792, RFC 4443).
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package avail is the command weir avail, which estimates the spare capacity of a path.
+// Package avail is the command weir avail, which estimates the available bandwidth of a path.
 package avail
 
 import (
