@@ -165,6 +165,6 @@ func domainTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) 
 		t.Columns[i] = "node"
 	}
 	t.Title = "IOAM nodes"
-	t.Note = "Packets of whole phases; a super-packet counts once. Times from traces: in the node, and from its reception to the next node's."
+	t.Note = "Packets of whole phases; a GSO packet counts once. Times from traces: in the node, and from its reception to the reception at the next node."
 	return t, true
 }

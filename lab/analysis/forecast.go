@@ -182,9 +182,9 @@ func predictionTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bo
 		}
 		t.Rows = append(t.Rows, append(cells, o.cells(factor)...))
 	}
-	t.Note = "Beside each prediction: measured / predicted - 1. p: the loss-event rate, input of all three with\n" +
-		"the mean SRTT. Regime: CUBIC's by RFC 9438, or the reason that no equation describes the flow. The\n" +
-		"lab's README explains each of them."
+	t.Note = "The column after each prediction is measured / predicted - 1. p: the loss-event rate, which all\n" +
+		"three equations use with the mean SRTT. Regime: CUBIC's region (RFC 9438), or the reason that no\n" +
+		"equation describes the flow. lab/predict/README.md explains the reasons."
 	if len(t.Rows) > 0 {
 		dropUniform(&t, "flow")
 	}

@@ -78,8 +78,8 @@ func each(outcome *run.Outcome, visit func(attempt, flow)) {
 func harmTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) {
 	labels := labelNames(outcome.Scenario, together(rows))
 	t := record.Table{Title: "Harm", Columns: append(slices.Clone(labels), "flow", "alone", "together", "harm", "95 % interval", "n"),
-		Note: "Harm is the part of its goodput alone that a flow loses to the others: mean of (alone - together) / alone\n" +
-			"over the repetitions, each with a run of its own of the flow alone. n: such pairs."}
+		Note: "Harm is the relative loss of a flow's goodput: the mean of (alone - together) / alone over the repetitions.\n" +
+			"Each repetition includes a run of the flow alone. n: number of these pairs of runs."}
 	for _, row := range rows {
 		if row.Metric != scenario.Harm {
 			continue

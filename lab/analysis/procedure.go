@@ -140,9 +140,9 @@ func procedureTables(outcome *run.Outcome, rows []summary.Row) []record.Table {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	t.Title = "RFC 2544 of the network between the hosts"
-	t.Note = "Mean of the valid runs [95 % interval]; spread: highest throughput of the repetitions over the lowest, less 1. " +
-		"No payload is copied on virtual links: frames per second count, not bits."
+	t.Title = "RFC 2544 benchmark of the network between the hosts"
+	t.Note = "Mean of the valid runs [95 % interval]; spread: highest / lowest throughput of the repetitions, minus 1. " +
+		"Virtual links copy no payload: compare frames per second, not bits."
 	bound := boundTable(outcome)
 	bound.Note += unsteady(rows)
 	return []record.Table{t, bound}
@@ -170,9 +170,9 @@ func unsteady(rows []summary.Row) string {
 	if apart == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\nIn %d of %d cells the repetitions lie further than %s apart, at most %s: this testbed cannot give one figure there. "+
-		"Where\nthe device's receive ring lost all frames, its CPU was interrupted for less than the limit of a trial, and for\n"+
-		"longer than the ring bridges. Free the CPUs, or use a machine without other load.",
+	return fmt.Sprintf("\nIn %d of %d cells the repetitions differ by more than %s, at most by %s: this testbed gives no single value there. "+
+		"If\nthe device's receive ring lost all frames, the interruption of its CPU was too short to reject the trial, but\n"+
+		"longer than the ring can buffer. Free the CPUs, or use a machine without other load.",
 		apart, cells, percent.Format(100*agreeing), percent.Format(math.Round(100*worst)))
 }
 

@@ -56,7 +56,7 @@ func TestRepetitionsOfABenchmarkAreJudgedByTheirSpread(t *testing.T) {
 		if got := b.Verdicts[0].Outcome; got != test.outcome {
 			t.Errorf("%v: %s, want %s", test.rates, got, test.outcome)
 		}
-		if says := strings.Contains(b.Tables[1].Note, "lie further than 10 % apart, at most 20 %"); says != (test.outcome == record.Fails) {
+		if says := strings.Contains(b.Tables[1].Note, "differ by more than 10 %, at most by 20 %"); says != (test.outcome == record.Fails) {
 			t.Errorf("%v: the note says that the repetitions do not agree: %t", test.rates, says)
 		}
 		found := math.NaN()

@@ -140,8 +140,8 @@ func transferTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool
 	}
 	t := grid(outcome, own, transferColumns)
 	t.Title = "Completion times of transfers"
-	t.Note = "Mean of the valid runs [95 % interval] of figures of the completed transfers: those unfinished at the flow's end are in no time. " +
-		"Small: up to 100 kB; middle: up to 10 MB; large: above. Slowdown: completion time / least time on the empty path."
+	t.Note = "Mean of the valid runs [95 % interval] over the completed transfers; transfers unfinished at the end of the flow are excluded. " +
+		"Small: up to 100 kB; middle: up to 10 MB; large: above 10 MB. Slowdown: completion time / minimum time on the empty path."
 	return t, len(t.Rows) > 0
 }
 

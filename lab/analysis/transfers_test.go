@@ -105,7 +105,7 @@ func TestReportOfTransfers(t *testing.T) {
 		t.Errorf("completion times are kept of %v", counts)
 	}
 	i := slices.IndexFunc(b.Tables, func(t record.Table) bool { return t.Title == "Completion times of transfers" })
-	if i < 0 || len(b.Tables[i].Rows) != 3 || !strings.Contains(b.Tables[i].Note, "unfinished at the flow's end are in no time") {
+	if i < 0 || len(b.Tables[i].Rows) != 3 || !strings.Contains(b.Tables[i].Note, "unfinished at the end of the flow are excluded") {
 		t.Fatalf("tables: %+v", b.Tables)
 	}
 	unfinished := slices.Index(b.Tables[i].Columns, "unfinished")

@@ -224,7 +224,7 @@ func Metrics() []Metric {
 		m(LimitForced, record.Count, OfLimit, none, "packets that the limit passed beyond the drop threshold, because their sender had nothing else in flight"),
 		m(LimitQueueP50, record.Seconds, OfLimit, less, "median of the virtual queue at packet arrivals, rounded up to a power of 2"),
 		m(LimitQueueP99, record.Seconds, OfLimit, less, "99th percentile of that queue"),
-		m(IOAMEncapsulated, record.Count, OfNode, none, "packets to which the node added IOAM options; a super-packet counts once"),
+		m(IOAMEncapsulated, record.Count, OfNode, none, "packets to which the node added IOAM options; a GSO packet counts once"),
 		m(IOAMShare, record.Share, OfNode, none, "these packets / packets that match the node's encapsulations"),
 		m(IOAMLeftAlone, record.Count, OfNode, less, "matching packets without options: packet too long, header full, or above the limit of flags"),
 		m(IOAMRecorded, record.Count, OfNode, none, "traces with the node's data"),

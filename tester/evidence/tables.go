@@ -67,8 +67,8 @@ func frameRow(s session.Stream) []string {
 // oddTable lists the streams with frames that are neither in order nor lost, duplicate or late.
 func oddTable(a session.Account) record.Table {
 	t := record.Table{
-		Title:   "Frames that a path does not make",
-		Note:    "out of window: later than 8128 numbers, lost unless it is a copy; misnumbered: its number belongs elsewhere; 0 s: arrived before it was sent",
+		Title:   "Frames that a path cannot cause",
+		Note:    "out of window: more than 8128 sequence numbers late, counted as lost unless it is a copy; misnumbered: the sequence number belongs to another frame; 0 s: arrived before it was sent",
 		Columns: []string{"stream", "out of window", "wrong IPv4 header", "misnumbered", "sender began again", "0 s"},
 	}
 	for _, s := range a.Streams {
@@ -93,7 +93,7 @@ func delayTable(a session.Account) record.Table {
 	t := record.Table{Title: "One-way delay (RFC 7679) and its variation (RFC 3393)", Columns: []string{"stream", "min", "mean", "p50", "p99", "p99.9", "max", "variation mean", "p99"}}
 	prefix := "owd_"
 	if a.Clock != session.OneWay {
-		t.Title = "Delay above the smallest one (relative: two clocks) and its variation (RFC 3393)"
+		t.Title = "Delay above the minimum (relative: two clocks) and its variation (RFC 3393)"
 		prefix = "relative_delay_"
 	}
 	for _, s := range a.Streams {

@@ -160,7 +160,7 @@ func TestTesterTwoProcessesJoinTheirAccounts(t *testing.T) {
 	if status != fault.OK {
 		t.Fatalf("join: status %d: %s%s", status, stdout, stderr)
 	}
-	for _, want := range []string{"Delay above the smallest one (relative", "relative to the smallest one", "holds"} {
+	for _, want := range []string{"Delay above the minimum (relative", "relative to the smallest one", "holds"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the joined report lacks %q:\n%s", want, stdout)
 		}
