@@ -13,6 +13,7 @@ import (
 	"weir/internal/fault"
 	"weir/modules/cc"
 	"weir/modules/class"
+	"weir/modules/class/datagrams"
 	"weir/modules/limit/police"
 	"weir/modules/limit/scoped"
 )
@@ -43,10 +44,12 @@ func TestActiveLimitsAreDescribedInOneLine(t *testing.T) {
 // A class is reported with its marked packets, with or without limits.
 func TestTheSummaryOfARunInAClass(t *testing.T) {
 	given := &classed{Class: "lbe", DSCP: dscp.LowEffort, Counts: class.Counts{Packets: 12, Octets: 3000, Marked: 11, Failed: 1},
-		Downloads: &cc.Received{Connections: 2, NoTimestamps: 1, Slowdowns: 3, Reductions: 4, Steps: 10, WindowSum: 20480, DelaySum: 30_000}}
+		Downloads: &cc.Received{Connections: 2, NoTimestamps: 1, Slowdowns: 3, Reductions: 4, Steps: 10, WindowSum: 20480, DelaySum: 30_000},
+		Datagrams: &datagrams.Counts{Octets: 2048, Dropped: 3, Rate: 256_000}}
 	for want, a := range map[string]*cli.App{
 		"class lbe: sent 2.93 KiB in 12 packets; 11 marked with DSCP 1, 1 could not be marked":                                                     {Format: "text"},
 		"; downloads of 2 connections held at 2 KiB and 3ms of queue on average, 3 slowdowns, 4 reductions by loss, 1 without timestamps not held": {Format: "text"},
+		"; datagrams: 2 KiB held, 3 dropped": {Format: "text"}, `"rate": 256000`: {Format: "json"},
 		`"marked": 11`: {Format: "json"}, `"class": "lbe"`: {Format: "json"}, `"dscp": 1`: {Format: "json"},
 	} {
 		var stdout, stderr strings.Builder
