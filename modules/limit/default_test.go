@@ -130,6 +130,26 @@ func TestTheDefaultModeLeavesQueuesThatCannotBeRestored(t *testing.T) {
 	}
 }
 
+// The default keeps the parallel queues of a device.
+func TestTheDefaultModeKeepsParallelQueues(t *testing.T) {
+	d := newShapedHost(t)
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	d.do(func() error {
+		for _, line := range []string{"ip link add m0 numtxqueues 4 type veth peer name m1", "ip link set m0 up", "tc qdisc add dev m0 root handle 1: mq"} {
+			if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", line, err, out)
+			}
+		}
+		for _, scope := range []string{"interface: m0", "user: 7"} {
+			_, fallbacks := chooseModes(d.plane.(*plane).shape, bound(t, d.host, map[string]int{}, "  a: {"+scope+", egress: 8Mbit}\n"))
+			if len(fallbacks) != 1 || !strings.Contains(fallbacks[0].why, "parallel queues (mq) of m0") {
+				t.Errorf("%s: %+v", scope, fallbacks)
+			}
+		}
+		return nil
+	})
+}
+
 // Some directions are policed on every kernel, and a tree has one mode.
 func TestObstaclesToShaping(t *testing.T) {
 	d := newShapedHost(t)

@@ -88,10 +88,11 @@ func (h Host) record(l Shaper) (*record, error) {
 	return h.find(l.Index, l.Direction)
 }
 
-// checkUnowned is Check for a shaper that is not required: it also rejects a tree of Weir without a
-// record, which a removed state folder or another Weir has left.
+// checkUnowned is Check for a shaper that is not required. It also rejects a tree of Weir without a
+// record, which a removed state folder or another Weir has left, and a device with a queue per CPU,
+// which one fq would replace.
 func (h Host) checkUnowned(l Shaper) error {
-	if err := h.Check(l); err != nil || h.Describes || l.Nested || l.Direction == direction.Ingress {
+	if err := h.Check(l); err != nil || l.Nested || l.Direction == direction.Ingress {
 		return err
 	}
 	have, err := h.record(l)
@@ -99,10 +100,15 @@ func (h Host) checkUnowned(l Shaper) error {
 		return err
 	}
 	tree, err := device.Snapshot(nil, l.Device)
-	if err == nil && tree.IsWeirs() {
-		err = fault.New(fault.Failed, fmt.Sprintf("release its policy, or remove it: tc qdisc del dev %s root", l.Device), "%s has queues of another Weir", l.Device)
+	switch {
+	case err != nil:
+		return err
+	case tree.IsWeirs() && !h.Describes:
+		return fault.New(fault.Failed, fmt.Sprintf("release its policy, or remove it: tc qdisc del dev %s root", l.Device), "%s has queues of another Weir", l.Device)
+	case len(tree.Qdiscs) > 0 && tree.Qdiscs[0].Kind == "mq":
+		return fault.New(fault.Usage, "write mode: shape if one queue is fast enough", "one fq would replace the parallel queues (mq) of %s", l.Device)
 	}
-	return err
+	return nil
 }
 
 // Apply activates work and removes all other shapers; had are the assignments to remove. It is
