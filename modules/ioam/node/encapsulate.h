@@ -31,27 +31,6 @@
 #define IP6_LONGS (IP6_SIZE / 8)
 #define IP6_WORDS (IP6_SIZE / 4)
 
-/* An options header that a packet has already. */
-struct existing {
-	__u32 size;  /* bytes; 0 without one */
-	__u32 cover; /* bytes of its start to overwrite: 0, or 8 of padding */
-	__u8 clear;  /* one byte of padding remains behind them */
-	__u8 behind; /* next header field */
-};
-
-/* A packet before the insertion. */
-struct insertion {
-	__u32 l2;
-	__u32 length;         /* bytes of the IPv6 packet */
-	__u32 payload;        /* payload length field of the IPv6 header; 0 in BIG TCP packets */
-	struct existing hop;
-	struct existing last; /* Destination header behind it, if the options need one */
-	__u32 moved;          /* bytes of hop in front of new Destination options */
-	__u32 upper;          /* packet offset of the upper layer; 0 in later fragments */
-	__u8 next;
-	__u8 protocol;        /* upper layer */
-};
-
 /* Reports whether the sampling of a scope selects this packet. */
 static __always_inline int is_sampled(struct __sk_buff *skb, const struct ioam_scope *s, struct ioam_scope_counts *counts)
 {
@@ -419,7 +398,7 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	struct ioam_scope_counts *counts = bpf_map_lookup_elem(&ioam_scope_counted, &number);
 	struct ioam_settings *node = settings();
 	struct ioam_encap *e;
-	struct insertion p = {};
+	struct insertion *p;
 	struct ioam_cached_interface *dev;
 	__u32 mtu, more;
 	__u64 flags;
@@ -427,53 +406,55 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 
 	if (!s || !counts || !s->encap || !w || !node)
 		return 0;
+	p = &w->place; /* off the stack, which is short */
+	__builtin_memset(p, 0, sizeof(*p));
 	dev = lookup_interface(w, skb->ifindex);
-	p.l2 = dev->l2 & 15;
-	if (!(dev->roles & IOAM_ROLE_EGRESS) || !read_insertion(skb, &p, &hop_limit) || !matches_conditions(skb, s, &p))
+	p->l2 = dev->l2 & 15;
+	if (!(dev->roles & IOAM_ROLE_EGRESS) || !read_insertion(skb, p, &hop_limit) || !matches_conditions(skb, s, p))
 		return 0;
 	counts->packets++;
-	counts->octets += p.length;
+	counts->octets += p->length;
 	if (!is_sampled(skb, s, counts))
 		return 0;
 	number = s->carrier && socket_context(skb) ? s->carrier : s->encap; /* encapsulation */
 	e = bpf_map_lookup_elem(&ioam_encaps, &number);
 	if (!e)
 		return 0;
-	if (!p.payload && !may_extend(skb, &p, e)) {
+	if (!p->payload && !may_extend(skb, p, e)) {
 		counts->jumbo++;
 		return 0;
 	}
-	if (!e->tunnel && !find_place(skb, &p, e)) {
+	if (!e->tunnel && !find_place(skb, p, e)) {
 		counts->no_room++;
 		return 0;
 	}
-	more = e->hop + e->destination + (e->tunnel ? IP6_SIZE : 0) - p.hop.cover - p.last.cover;
+	more = e->hop + e->destination + (e->tunnel ? IP6_SIZE : 0) - p->hop.cover - p->last.cover;
 	mtu = device_mtu(skb, dev->mtu);
-	if (ioam_paths_known && p.length + more > MIN_MTU && load_destination(skb, w, e, p.l2))
+	if (ioam_paths_known && p->length + more > MIN_MTU && load_destination(skb, w, e, p->l2))
 		mtu = path_mtu(mtu);
-	flags = growth_flags(skb, &p, more, mtu);
+	flags = growth_flags(skb, p, more, mtu);
 	if (!flags) {
 		counts->too_long++;
 		return 0;
 	}
-	if (e->flags && !may_flag(skb, w, node, e, &p, counts))
+	if (e->flags && !may_flag(skb, w, node, e, p, counts))
 		return 0;
 	if (s->shadow) {
 		counts->encapsulated++;
 		return 0;
 	}
 	w->sampled = w->at_exit = w->total = 0;
-	w->l2 = p.l2;
-	w->next = p.next;
+	w->l2 = p->l2;
+	w->next = p->next;
 	w->hop_limit = e->tunnel ? TUNNEL_HOP_LIMIT : hop_limit;
 	set_path(w, skb->ingress_ifindex, dev);
 	if (e->flows)
 		describe_packet(skb, w);
 	if (!copy_headers(skb, number, e->hop + e->destination))
 		return 0;
-	w->moved = p.moved;
+	w->moved = p->moved;
 	w->destination = e->destination;
-	if (p.moved && !copy_existing(skb, number, e->hop, p.hop.cover)) {
+	if (p->moved && !copy_existing(skb, number, e->hop, p->hop.cover)) {
 		counts->no_room++;
 		return 0;
 	}
@@ -481,7 +462,7 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 		write_outer_header(&w->in, node, e);
 	for (__u32 i = 0; i < IOAM_ITEMS && i < e->items; i++)
 		fill_item(skb, number, i);
-	if (insert_headers(skb, &p, e, &w->in, flags))
+	if (insert_headers(skb, p, e, &w->in, flags))
 		counts->encapsulated++;
 	else
 		counts->failed++;

@@ -393,13 +393,41 @@ type ioamIoamWork struct {
 	PostcardTokens  uint32
 	FlagTokens      uint32
 	Selected        [2]uint32
-	Moved           uint32
-	Destination     uint32
-	Key             ioamIoamEdgeKey
-	Fresh           ioamIoamEdgeReceived
-	Context         ioamIoamContext
-	Carried         ioamIoamContext
-	Carrier         struct {
+	Place           struct {
+		_       structs.HostLayout
+		Length  uint32
+		Payload uint16
+		Moved   uint16
+		Upper   uint16
+		Hop     struct {
+			_      structs.HostLayout
+			Size   uint16
+			Cover  uint8
+			Clear  uint8
+			Behind uint8
+			_      [1]byte
+		}
+		Last struct {
+			_      structs.HostLayout
+			Size   uint16
+			Cover  uint8
+			Clear  uint8
+			Behind uint8
+			_      [1]byte
+		}
+		L2       uint8
+		Next     uint8
+		Protocol uint8
+		_        [3]byte
+	}
+	Moved       uint32
+	Destination uint32
+	Key         ioamIoamEdgeKey
+	_           [4]byte
+	Fresh       ioamIoamEdgeReceived
+	Context     ioamIoamContext
+	Carried     ioamIoamContext
+	Carrier     struct {
 		_          structs.HostLayout
 		Key        uint32
 		Configured uint32

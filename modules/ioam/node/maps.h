@@ -56,6 +56,27 @@ struct ioam_cached_namespace {
 #define POSTCARD_WORDS 64 /* words of a postcard */
 #define POSTCARD_MASK (POSTCARD_WORDS - 1)
 
+/* An options header that a packet has already. */
+struct existing {
+	__u16 size;  /* bytes; 0 without one */
+	__u8 cover;  /* bytes of its start to overwrite: 0, or 8 of padding */
+	__u8 clear;  /* one byte of padding remains behind them */
+	__u8 behind; /* next header field */
+};
+
+/* A packet before the insertion. */
+struct insertion {
+	__u32 length;         /* bytes of the IPv6 packet */
+	__u16 payload;        /* payload length field of the IPv6 header; 0 in BIG TCP packets */
+	__u16 moved;          /* bytes of hop in front of new Destination options */
+	__u16 upper;          /* packet offset of the upper layer; 0 in later fragments */
+	struct existing hop;
+	struct existing last; /* Destination header behind it, if the options need one */
+	__u8 l2;
+	__u8 next;
+	__u8 protocol;        /* upper layer */
+};
+
 struct ioam_work {
 	struct ioam_record record; /* directly before in: one record for export */
 	struct ioam_buffer in;     /* extension headers of the packet */
@@ -107,7 +128,8 @@ struct ioam_work {
 	__u32 postcard_tokens;
 	__u32 flag_tokens;
 	__u32 selected[2];           /* deciding scopes */
-	__u32 moved;                 /* of struct insertion */
+	struct insertion place;
+	__u32 moved;                 /* of place */
 	__u32 destination;           /* of struct ioam_encap */
 	struct ioam_edge_key key;
 	struct ioam_edge_received fresh; /* zeros, except its sequence numbers */
