@@ -48,7 +48,7 @@ var memories = []struct {
 	{name: "classes at borders", items: map[string]string{"borders": "d%d: {translate: {lbe: CS1}, to: {192.0.2.0/24: ef}}"}, most: most},
 	{name: "classes on links", items: map[string]string{"links": "d%d: {rate: 1Gbit}"}, most: most, need: func() error { return probe.Qdisc("htb") }},
 	{name: "IOAM", section: "ioam: {node: 1, namespaces: {123: {}}}", scope: "user: %[1]d, ioam: {namespace: 123, trace: [node]}", most: most},
-	{name: "policers, congestion controls and classes", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit, congestion: reno, class: lbe", most: most},
+	{name: "policers, congestion controls and classes", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit, congestion: reno, class: lbe", most: 2 * most},
 	{name: "policers and IOAM", section: "ioam: {node: 1, namespaces: {123: {}}}",
 		scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit, ioam: {namespace: 123, trace: [node]}", most: 2 * most},
 }

@@ -66,6 +66,14 @@ func flagValues(a *cli.App) map[string]completer {
 	all["measure serve cert"], all["measure serve key"], all["measure run bind"] = files, files, Free
 	all["measure run direction"] = words("download", "upload", "both")
 	all["measure serve client-address"] = words("full", "prefix", "none")
+	all["measure run test"], all["measure run cc"] = words("ndt7", "msak", "latency"), completeCongestion
+	for _, name := range []string{"acme", "acme-directory", "latency-listen", "token-machine"} {
+		all["measure serve "+name] = Free
+	}
+	for _, name := range []string{"acme-ca", "token-key"} {
+		all["measure serve "+name] = files
+	}
+	all["measure serve acme-cache"] = folders
 	for _, name := range []string{"plan", "apply", "status", "remove"} {
 		all["fleet "+name+" server"] = Free
 	}

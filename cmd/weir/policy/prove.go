@@ -62,9 +62,9 @@ gets a veth pair to the peer. The command only adds objects to the host, and rem
 them at the end. The next run removes the leftovers of a killed run.
 
 The check of a rate passes if the 95 % confidence interval of the mean is within 98 and
-101 % of the rate, and if few packets are lost: TCP retransmits at most 1 % of its bytes,
-at most 0.1 % of small packets are lost, and QUIC flows lose at most 1 % of their
-datagrams. QUIC flows and short transfers must also reach nine tenths of the possible
+101 % of the rate, and if few packets are lost. TCP may retransmit at most 1 % of its
+bytes, at most 0.1 % of small packets may be lost, and at most 1 % of the datagrams of
+QUIC flows. QUIC flows and short transfers must also reach nine tenths of the possible
 rate. With --repetitions 1 there is no interval: the single value decides, which proves
 little.
 

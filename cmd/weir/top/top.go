@@ -31,9 +31,9 @@ func Command(a *cli.App) *cobra.Command {
 		Use:   "top",
 		Short: "Show the effect of the active policy, updated continuously",
 		Long: `Show the effect of each module on each scope, per second, updated continuously. For a
-limit, the columns are the rate, its share of the limit, the queue (for a policer, the
-queue that would form on a link with the rate of the limit), and the numbers of marked,
-reduced and dropped packets. The busiest scope comes first. s sorts by another column,
+limit, the columns are the rate, its share of the limit, the queue, and the numbers of
+marked, reduced and dropped packets. The queue of a policer is the one that would form
+on a link with the rate of the limit. The busiest scope comes first. s sorts by another column,
 / filters, arrows scroll, ? explains keys and columns, q quits.
 
 If standard output is not a terminal, or with --format json, the command prints the
