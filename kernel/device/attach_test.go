@@ -174,22 +174,22 @@ func TestPinnedProgramsAreFoundAgain(t *testing.T) {
 		if got := tr.seen(t, ns, "b"); got != 12 {
 			t.Errorf("seen by %d, want 12", got)
 		}
-		found, err := device.Attached(ns, "a", "rooma", o.Pins)
+		found, err := device.Attached(ns, "a", "modulea", o.Pins)
 		if err != nil || len(found) != 1 || found[0].Order != 0 || found[0].Hook != device.Ingress || found[0].Mechanism != mechanism {
 			t.Fatalf("found %+v, %v", found, err)
 		}
 		must(t, found[0].Replace(tr.program(t, 3)))
 		must(t, found[0].Close())
-		again, err := device.Attach(ns, "a", device.Ingress, 7, "roomb", tr.program(t, 4), o) // replaces the other
+		again, err := device.Attach(ns, "a", device.Ingress, 7, "moduleb", tr.program(t, 4), o) // replaces the other
 		must(t, err)
 		if got := tr.seen(t, ns, "b"); got != 34 {
 			t.Errorf("seen by %d, want 34", got)
 		}
 		must(t, again.Detach())
-		found, err = device.Attached(ns, "a", "rooma", o.Pins)
+		found, err = device.Attached(ns, "a", "modulea", o.Pins)
 		must(t, err)
 		must(t, found[0].Detach())
-		if found, err = device.Attached(ns, "a", "rooma", o.Pins); err != nil || len(found) > 0 {
+		if found, err = device.Attached(ns, "a", "modulea", o.Pins); err != nil || len(found) > 0 {
 			t.Errorf("found %+v, %v", found, err)
 		}
 		if got := run(t, ns, "tc", "qdisc show dev a"); strings.Contains(got, "clsact") {
