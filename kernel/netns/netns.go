@@ -130,8 +130,8 @@ func OpenPath(path string) (*Namespace, error) {
 	return &Namespace{Name: path, file: file}, nil
 }
 
-// ErrNotNamespace is returned for a path to another kind of file. A crash leaves an empty file in
-// Dir.
+// ErrNotNamespace is returned for a path to another kind of file, such as the empty file that a
+// crash leaves in Dir.
 var ErrNotNamespace = errors.New("it is no namespace")
 
 func isNamespace(file *os.File) error {

@@ -69,7 +69,7 @@ type Gate interface {
 
 // Watch is an observation of one run.
 type Watch interface {
-	// Settled reports the end of the first phase's settle time.
+	// Settled marks the end of the first phase's settle time: the caller calls it at that moment.
 	Settled() error
 	// Judge ends the observation and judges the phases.
 	Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgement, error)

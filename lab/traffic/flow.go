@@ -10,8 +10,8 @@ import (
 	"weir/internal/units"
 )
 
-// Data returns the sender and the receiver of the flow's data: for requests and responses, of the
-// larger.
+// Data returns the sender and the receiver of the flow's data. For a flow of requests and
+// responses, they are those of the larger message.
 func (f Flow) Data() (from, to string) {
 	if f.Kind == Request && f.Response >= f.Request {
 		return f.To, f.From

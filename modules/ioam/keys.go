@@ -79,7 +79,7 @@ type encapsulationKeys struct {
 type EncapsulationKeys struct {
 	optionKeys
 	Options     []*optionKeys `yaml:"options" doc:"List of additional options, in other namespaces or with other fields."`
-	Loopback    bool          `yaml:"loopback" doc:"Every node on the path returns a copy of the packet to this node. Requires 'trace: [node]' as the only option, a namespace with 'loopback: true', and packets of this host or in a tunnel."`
+	Loopback    bool          `yaml:"loopback" doc:"Every node on the path returns a copy of the packet to this node. Requires 'trace: [node]' as the only option and a namespace with 'loopback: true'. Packets that this host forwards also require 'tunnel'."`
 	Tunnel      string        `yaml:"tunnel" doc:"IPv6 address of the node where the namespace ends: packets get an outer IPv6 header with this destination. Requires the 'address' of this node."`
 	Active      bool          `yaml:"active" doc:"Set the flag Active: the packets are probes, and the node where the namespace ends does not deliver them."`
 	Every       string        `yaml:"every" doc:"Fraction of packets that get the options: 100 means one in 100, 3/10 means three in ten. Default: every packet."`

@@ -23,12 +23,12 @@ type scopeKeys struct {
 type rateKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	Rate            *units.BitRate  `yaml:"rate" doc:"Maximum rate in bits per second, such as 200Mbit; 64 kbit/s to 400 Gbit/s. Required unless the scope has a parent or the key 'shared'. Default: the rate of the parent."`
-	Min             *units.BitRate  `yaml:"min" doc:"Guaranteed rate: of the parent's rate (requires 'mode: police'), or of the shared limit."`
-	Weight          *int            `yaml:"weight" doc:"Weight, 1 to 10000, for the distribution of the rate that remains after all minima: among the siblings, or among the hosts of a shared limit. Default: 1."`
+	Min             *units.BitRate  `yaml:"min" doc:"Guaranteed part of the parent's rate (requires 'mode: police') or of the shared limit."`
+	Weight          *int            `yaml:"weight" doc:"Weight, 1 to 10000: share of the rate relative to the weights of the siblings, or of the hosts of a shared limit, but at least 'min'. Default: 1."`
 	Shared          string          `yaml:"shared" doc:"Name of a shared limit of the fleet; replaces 'rate'. The fleet grants the rate; without contact to the fleet, the rate is 'min'."`
 	Max             *units.BitRate  `yaml:"max" doc:"Maximum rate of this host. Requires 'shared'."`
-	Mode            string          `yaml:"mode" enum:"police,shape" doc:"Treatment of packets above the rate. shape delays them at the device; police marks them, rejects them at egress and drops them at ingress. Default: the mode of the parent; without a parent, shape if this host can shape the traffic, otherwise police."`
-	Burst           *units.Duration `yaml:"burst" doc:"Data that an idle scope may send at line rate, as sending time at the limit. The default depends on the rate."`
+	Mode            string          `yaml:"mode" enum:"police,shape" doc:"Treatment of packets above the rate. shape delays them at the device; police marks them, rejects them at egress and drops them at ingress. Default: the mode of the parent; without a parent, shape unless a reason for policing applies (policy.md lists them)."`
+	Burst           *units.Duration `yaml:"burst" doc:"Data that an idle scope may send at line rate, expressed as the time to send it at the limit. The default depends on the rate."`
 	Mark            *units.Duration `yaml:"mark" doc:"Queueing delay (with 'mode: police': length of the virtual queue) above which packets are marked and senders are slowed down."`
 	Drop            *units.Duration `yaml:"drop" doc:"Queueing delay (with 'mode: police': length of the virtual queue) above which packets are rejected or dropped."`
 }

@@ -35,7 +35,7 @@ type classKeys struct {
 	Weight          *units.Probability `yaml:"weight" doc:"Guaranteed share of the rate."`
 	Priority        *uint32            `yaml:"priority" doc:"Order of service, from 0 (first) to 7. Classes below their guaranteed share precede all others; the priority applies within each of the two groups. Round robin serves classes of equal priority."`
 	Ceiling         *units.BitRate     `yaml:"ceiling" doc:"Maximum rate, including bandwidth that other classes leave. Default: the rate of the link."`
-	Queue           *units.Duration    `yaml:"queue" doc:"Maximum length of the queue, as sending time at the ceiling."`
+	Queue           *units.Duration    `yaml:"queue" doc:"Maximum length of the queue, expressed as sending time at the ceiling."`
 	Leaf            Leaf               `yaml:"leaf" enum:"fifo,fq_codel,cake" doc:"Qdisc of the class. fq_codel is fair between flows; cake (triple-isolate) is fair between hosts and between flows; fifo is first in, first out. The default depends on 'ecn'."`
 	ECN             *bool              `yaml:"ecn" doc:"If true, packets that wait long are marked, and the default of 'leaf' is fq_codel. If false, no packet is marked, and the default of 'leaf' is fifo. Without 'ecn' and 'leaf', the class uses fq_codel if the kernel has it; premium, network-control and all classes of the geant presets use fifo."`
 }

@@ -22,8 +22,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// attachName names the programs at devices. Their order is close to the wire: other modules see
-// packets before options are inserted and after they are removed.
+// attachName names the programs at devices. attachOrder is close to the wire: modules with a higher
+// order see packets before options are inserted, and after options are removed.
 const (
 	attachName               = "ioam"
 	attachOrder device.Order = -100

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// defaultFlows is the default number of flows at each end. The kernel keeps up to 128 free
-	// entries per CPU, so it must be larger.
+	// defaultFlows is the default number of flows at each end, or flowsProcessor per CPU if that
+	// is more: the kernel keeps up to 128 free entries of a map per CPU.
 	defaultFlows   = 4096
 	flowsProcessor = 128
 	MaxFlows       = 1 << 20
