@@ -156,7 +156,7 @@ static __always_inline void renew_allowed(__u32 index, const struct limit_config
 	 */
 	if (rate > before && finish > (__s64)now)
 		__sync_val_compare_and_swap(&state->finish_ns, finish, (__s64)(now + (((__u64)finish - now) << 10) / ratio));
-	state->fair_rate = state->fair_rate * ratio >> 10;
+	state->fair_rate = (state->fair_rate * ratio >> 10) + 1;
 	share->unit = share->unit * ratio >> 10;
 	share->cost = (SECOND << LIMIT_COST_SHIFT) / rate;
 	share->allowed = rate;

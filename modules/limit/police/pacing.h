@@ -72,8 +72,11 @@ static __always_inline struct allowance lookup_allowance(struct socket_state *kn
 			skip |= children_of[j] == known->scopes.scope[i] + 1;
 		if (config->weight)
 			children_of[i] = parent_of(known->scopes.scope[i]);
-		if (!skip && state->fair_rate < lower.rate) {
-			lower.rate = state->fair_rate;
+		__u64 rate = state->fair_rate;
+
+		/* 0: a state that was cleared meanwhile, and not prepared for the next limit. */
+		if (!skip && rate && rate < lower.rate) {
+			lower.rate = rate;
 			lower.ahead_ns = config->mark_ns;
 			lower.upper = config->rate;
 			lower.index = index;

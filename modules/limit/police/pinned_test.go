@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/internal/fault"
+	"weir/kernel/clock"
 	"weir/kernel/testutil"
 )
 
@@ -190,6 +191,19 @@ func TestOpenSocketsAreAdoptedAndSetFree(t *testing.T) {
 	const most = limit / 8 * 5 / 4
 	if got := exchange(); got == unlimited || got > most {
 		t.Errorf("adopted socket paced at %d octet/s, want at most %d", got, most)
+	}
+	// A callback may read the limit before a release clears its state, and the state after that.
+	var state limitLimitState
+	cleared := uint32(0)
+	if err := p.objects.LimitStates.Lookup(cleared, &state); err != nil {
+		t.Fatal(err)
+	}
+	state.FairRate, state.IntervalStartNs = 0, uint64(clock.Now()+int64(time.Hour))
+	if err := p.objects.LimitStates.Put(cleared, &state); err != nil {
+		t.Fatal(err)
+	}
+	if got := exchange(); got == 0 {
+		t.Error("a limit without a fair rate stops its senders")
 	}
 	if err := Detach(dir); err != nil {
 		t.Fatal(err)
