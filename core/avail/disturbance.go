@@ -54,7 +54,8 @@ func tripsOf(all []station.Echo, which func(station.Echo) bool) (t Trips) {
 	return t
 }
 
-// trips returns the round-trip times of returned packets selected by which; nil selects all.
+// trips returns the sorted round-trip times of the returned packets for which the function returns
+// true; nil selects all.
 func trips(all []station.Echo, which func(station.Echo) bool) (back []time.Duration) {
 	for _, e := range all {
 		if e.RTT > 0 && (which == nil || which(e)) {

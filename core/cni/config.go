@@ -40,7 +40,7 @@ type Rate struct {
 	Burst time.Duration // traffic that may pass at line rate, as time at the limit; 0 is Weir's default
 }
 
-// Valid names an attachment.
+// Valid identifies an attachment that GC keeps.
 type Valid struct {
 	ContainerID string `json:"containerID"`
 	IfName      string `json:"ifname"`

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package texttable prints tables of text for a terminal: columns as wide as their widest cell,
-// numbers to the right. On a terminal cells of words are broken so that the table fits.
+// numbers to the right. On a terminal, text cells are wrapped so that the table fits.
 //
 // lipgloss/table, a dependency of weir top, does not replace it: it pads each line with spaces to
 // the full width, draws one rule below all columns, aligns columns only by a function that must

@@ -181,7 +181,7 @@ func (c *Selection) candidates(key netip.Prefix, paths []Path) {
 	c.window(paths)
 }
 
-// class packs the ranks above the length into a number, less is better.
+// class packs the criteria that precede the path length into a number; a lower number is better.
 func (c *Selection) class(p *Path) uint64 {
 	class := uint64(^p.LocalPref) << 1
 	if p.Shutdown || c.ports.ports[p.Port].Drained {

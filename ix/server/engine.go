@@ -140,7 +140,7 @@ func (x *engine) withdraw(p netip.Prefix, column rib.PortID) {
 	}
 }
 
-// changed counts a change and flushes a full batch; a smaller one is due soon.
+// changed counts a change. It flushes a full batch at once, and has a smaller batch flushed soon.
 func (x *engine) changed() {
 	x.version++
 	if len(x.order) >= maxTouched {

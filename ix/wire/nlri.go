@@ -67,7 +67,7 @@ func (n *NLRI) Next() (prefix netip.Prefix, id uint32, ok bool) {
 	return prefix, id, true
 }
 
-// cut returns the first prefix and the rest, or the reason against it.
+// cut returns the first prefix and the remaining bytes, or the reason why the prefix is malformed.
 func (n *NLRI) cut() (prefix netip.Prefix, id uint32, rest []byte, reason string) {
 	rest = n.bytes
 	if n.addPath {

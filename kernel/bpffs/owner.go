@@ -13,7 +13,8 @@ import (
 	"weir/internal/fault"
 )
 
-// Safe returns an error if another user can move or fill a folder for pins: its pins would be lost.
+// Safe returns an error if another user can move a folder for pins, or can write to it and thus
+// move pins away.
 // The folder need not exist. In a BPF file system that all users may write, the first user to
 // create the folder owns it.
 func Safe(dir string) error {

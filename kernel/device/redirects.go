@@ -19,8 +19,8 @@ type Redirection struct {
 	Hardware bool // the device does it, and the kernel sees no packet
 }
 
-// Redirections returns the redirecting filters of a device's clsact or ingress hook, without shared
-// blocks and programs.
+// Redirections returns the redirecting filters of a device's clsact or ingress hook. It does not
+// see redirects in shared blocks or by BPF programs.
 func Redirections(ns *netns.Namespace, dev string) (all []Redirection, err error) {
 	conn, index, err := open(ns, dev)
 	if err != nil {

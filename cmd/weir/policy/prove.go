@@ -132,7 +132,7 @@ func (o proveOptions) check() error {
 	return nil
 }
 
-// proveListen is the peer of a proof elsewhere, until it is stopped.
+// proveListen serves as the peer for `weir prove --peer` on another host, until it is stopped.
 func proveListen(a *cli.App, command *cobra.Command, args []string, o proveOptions) error {
 	for _, other := range []string{"peer", "scope", "dry-run", "out", "junit", "duration", "repetitions", "seed", "congestion"} {
 		if command.Flags().Changed(other) || len(args) > 0 {

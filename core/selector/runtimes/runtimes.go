@@ -30,7 +30,7 @@ type Runtime struct {
 	Socket string
 }
 
-// All returns the runtimes of this host, present or not.
+// All returns the runtimes that Weir supports, installed or not.
 func All() []Runtime {
 	return []Runtime{{"docker", "/run/docker.sock"}, {"podman", "/run/podman/podman.sock"}}
 }

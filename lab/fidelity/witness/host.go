@@ -87,7 +87,7 @@ func (b *balancing) corrupts() bool {
 	return false
 }
 
-// in compares received frames of devices with those of IP.
+// in compares the frames that the devices received with the packets that IP received.
 func (b *balancing) in(d delta) {
 	var frames, dropped uint64
 	for name, dev := range d.devices {

@@ -96,7 +96,7 @@ func NameOf(ns *netns.Namespace, port int) (name string, err error) {
 	return name, nil
 }
 
-// families holds the prefixes of all addresses.
+// families holds 0.0.0.0/0 and ::/0: the prefix of all addresses of each family.
 var families = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
 // fill writes all rules except those that lead to them: exceptions, decisions, then routes.
