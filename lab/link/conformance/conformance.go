@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -199,6 +200,19 @@ func overtaken(got []arrival) (n int) {
 	return n
 }
 
+// firstOvertaken describes the first frame that arrives after a later one.
+func firstOvertaken(sent []time.Duration, got []arrival) string {
+	last := got[0]
+	for _, a := range got {
+		if number(a) < number(last) {
+			return fmt.Sprintf("frame %d, sent at %s, arrived at %s, and frame %d, sent at %s, at %s",
+				number(a), sent[number(a)], a.at, number(last), sent[number(last)], last.at)
+		}
+		last = a
+	}
+	return "none"
+}
+
 func jitter(t *testing.T, b *bench, d link.Direction) {
 	b.carry(t, d, link.Direction{})
 	frames := numbered(500, 100)
@@ -215,7 +229,7 @@ func keepOrder(t *testing.T, b *bench, d link.Direction) {
 	sent, got := exchange(t, b.a, b.b, frames, len(frames), quiet)
 	atLeast(t, "keep order", sent, got, d.Delay-d.Jitter)
 	if n := overtaken(got); n > 0 {
-		t.Errorf("%d frames were overtaken", n)
+		t.Errorf("%d frames were overtaken: %s", n, firstOvertaken(sent, got))
 	}
 }
 
