@@ -32,8 +32,8 @@ type Host struct {
 	// Namespaces calls a function for every network namespace, to pace and release open sockets;
 	// nil for none.
 	Namespaces func(func(*netns.Namespace) error) error
-	// Foreign bounds how many network namespaces of other user namespaces pacing visits; nil for the
-	// default. Release visits all network namespaces, so that no socket stays paced.
+	// Foreign bounds how many network namespaces of other user namespaces pacing visits; nil for
+	// the default. Release visits all network namespaces, so that no socket stays paced.
 	Foreign *netns.Few
 	// Describes skips all records, for the description of a policy without its host.
 	Describes bool
