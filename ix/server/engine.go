@@ -27,6 +27,7 @@ type engine struct {
 	ports  *choose.Ports
 	all    []choose.Port // with their drained state
 	groups map[string]*group
+	unit   uint32 // rows of a chunk
 
 	open     bool // tables are sent: the feed or a snapshot is complete
 	complete bool // the feed has sent its End-of-RIB: so may Weir
@@ -42,8 +43,11 @@ type engine struct {
 	counts      Counts
 }
 
-// former is the former paths of a prefix, in the arena.
-type former struct{ start, end int }
+// former is the former paths of a prefix, in the arena, and its former row, 0 for none.
+type former struct {
+	start, end int
+	row        uint32
+}
 
 // maxTouched bounds the prefixes of a batch, and so the memory of their former paths.
 const maxTouched = 8192
@@ -70,7 +74,7 @@ type Counts struct {
 }
 
 func newEngine(e *config.Exchange, drained map[string]bool) (*engine, error) {
-	x := &engine{exchange: e, table: newTable(e), rules: e.Rules(), all: e.Ports(), groups: map[string]*group{},
+	x := &engine{exchange: e, table: newTable(e), rules: e.Rules(), all: e.Ports(), groups: map[string]*group{}, unit: chunkRows,
 		touched: map[netip.Prefix]former{}, wake: make(chan struct{}, 1)}
 	for i := range x.all {
 		p := &x.all[i]
@@ -91,7 +95,8 @@ func (x *engine) touch(p netip.Prefix) {
 	}
 	start := len(x.arena)
 	x.arena = x.table.paths(p, x.arena)
-	x.touched[p] = former{start, len(x.arena)}
+	row, _ := x.table.rib.RowOf(p)
+	x.touched[p] = former{start, len(x.arena), row}
 	x.order = append(x.order, p)
 	x.spoil(p)
 }
@@ -103,7 +108,7 @@ func (x *engine) spoil(p netip.Prefix) {
 		return
 	}
 	for _, g := range x.groups {
-		g.forget(row / chunkRows)
+		g.forget(row / x.unit)
 	}
 }
 
@@ -163,7 +168,9 @@ func (x *engine) flush() {
 		f := x.touched[p]
 		x.after = x.table.paths(p, x.after[:0])
 		x.spoil(p)
-		x.differ(changes, p, x.arena[f.start:f.end], x.after)
+		row, _ := x.table.rib.RowOf(p)
+		moved := f.row != 0 && row != 0 && row != f.row
+		x.differ(changes, p, x.arena[f.start:f.end], x.after, moved)
 	}
 	x.emit(changes)
 	clear(x.touched)
@@ -171,25 +178,26 @@ func (x *engine) flush() {
 	x.order, x.arena = x.order[:0], x.arena[:0]
 }
 
-// differ adds the differences of a prefix in all groups.
-func (x *engine) differ(changes map[*group]*change, p netip.Prefix, before, after []path) {
-	if equal(before, after) {
+// differ adds the differences of a prefix in all groups. A prefix that has moved to another row is
+// announced even if its paths are equal: its new row may be in a chunk that a member has already.
+func (x *engine) differ(changes map[*group]*change, p netip.Prefix, before, after []path, moved bool) {
+	if !moved && equal(before, after) {
 		return
 	}
 	for _, g := range x.groups {
 		x.before, x.now = g.set(p, before, x.before[:0]), g.set(p, after, x.now[:0])
-		x.add(changes, g, p)
+		x.add(changes, g, p, moved)
 	}
 }
 
-// add adds the difference of before and now.
-func (x *engine) add(changes map[*group]*change, g *group, p netip.Prefix) {
+// add adds the difference of before and now; with all set, all paths of now.
+func (x *engine) add(changes map[*group]*change, g *group, p netip.Prefix, all bool) {
 	c := changes[g]
 	if c == nil {
 		c = &change{}
 		changes[g] = c
 	}
-	c.compare(p, x.before, x.now)
+	c.compare(p, x.before, x.now, all)
 }
 
 func (x *engine) emit(changes map[*group]*change) {
@@ -292,10 +300,10 @@ func (x *engine) drain(name string, drained bool) error {
 				x.before = g.set(prefix, paths, x.before[:0])
 				g.selection = now
 				x.now = g.set(prefix, paths, x.now[:0])
-				x.add(changes, g, prefix)
+				x.add(changes, g, prefix, false)
 			}
 		}
-		if row%chunkRows == 0 {
+		if row%x.unit == 0 {
 			x.emit(changes)
 			clear(changes)
 		}
@@ -307,14 +315,14 @@ func (x *engine) drain(name string, drained bool) error {
 // chunk returns the messages of a group's paths in the rows of a chunk. The caller holds mu. more
 // is false behind the last row.
 func (x *engine) chunk(g *group, number uint32) (block []byte, more bool) {
-	if number*chunkRows >= x.table.rib.Rows() {
+	if number*x.unit >= x.table.rib.Rows() {
 		return nil, false
 	}
 	if block, have := g.chunks[number]; have {
 		return block, true
 	}
 	var c change
-	for row := number * chunkRows; row < (number+1)*chunkRows; row++ {
+	for row := number * x.unit; row < (number+1)*x.unit; row++ {
 		prefix, paths, ok := x.table.rowPaths(row, x.after[:0])
 		if x.after = paths; !ok {
 			continue

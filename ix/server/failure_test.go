@@ -210,7 +210,8 @@ func TestASlowMember(t *testing.T) {
 	x.mu.Unlock()
 	b.announce(t, "203.0.113.0/24", 1, 0, 64502)
 	testutil.Eventually(t, patience, "a change at the fast member", func() bool { return len(fast.hops("203.0.113.0/24")) == 1 })
-	slow := &router{t: t, session: stuck, paths: map[netip.Prefix]map[uint32]string{}, order: map[netip.Prefix][]uint32{}, ends: map[wire.Family]int{}}
+	slow := newRouter(t)
+	slow.session = stuck
 	go slow.read(routerOpen(64998, "10.0.0.2"))
 	testutil.Eventually(t, patience, "the table at the slow member", func() bool { return cmp.Equal(slow.all(), fast.all()) })
 	if n := s.Status().Counts.Resynchronized; n == 0 {

@@ -150,11 +150,12 @@ type announcement struct {
 	target wire.Target
 }
 
-// compare adds the difference of two sets of a prefix: new and changed paths, and lost ones.
-func (c *change) compare(prefix netip.Prefix, before, after []sent) {
+// compare adds the difference of two sets of a prefix: new and changed paths, and lost ones. With
+// all set, equal paths are announced too.
+func (c *change) compare(prefix netip.Prefix, before, after []sent, all bool) {
 	for i := range after {
 		s := &after[i]
-		if had := find(before, s.id); had == nil || !same(had.attrs, s.attrs) {
+		if had := find(before, s.id); all || had == nil || !same(had.attrs, s.attrs) {
 			c.announce(prefix, s, i)
 		}
 	}

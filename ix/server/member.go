@@ -34,7 +34,7 @@ type member struct {
 	// Of the writer:
 	next    uint32        // chunk
 	refresh []wire.Family // families between BoRR and EoRR
-	marked  bool          // End-of-RIB is sent
+	marked  bool          // End-of-RIB is sent; until then BoRR has no effect
 
 	sent, routes atomic.Int64 // bytes sent; UPDATEs received, ignored
 	synced       atomic.Bool  // the table is sent
@@ -91,6 +91,10 @@ func (x *engine) write(m *member, stop <-chan struct{}) error {
 	defer keepalive.Stop()
 	for {
 		block, behind := m.pending()
+		again := false
+		if !behind && len(block) == 0 {
+			block, again, behind = x.rows(m)
+		}
 		if behind {
 			if block = m.again(m.families()...); block == nil {
 				return errBehind
@@ -99,14 +103,14 @@ func (x *engine) write(m *member, stop <-chan struct{}) error {
 			x.counts.Resynchronized++
 			x.mu.Unlock()
 		}
-		if len(block) == 0 {
-			block = x.rows(m)
-		}
 		if len(block) > 0 {
 			if err := m.session.Write(block); err != nil {
 				return err
 			}
 			m.sent.Add(int64(len(block)))
+			continue
+		}
+		if again {
 			continue
 		}
 		select {
@@ -139,10 +143,11 @@ func (m *member) families() (all []wire.Family) {
 
 // again starts the table from its first row. With enhanced route refresh (RFC 7313) it returns the
 // BoRR of the families, so that the member drops the paths that the table lacks; otherwise nil.
+// Before End-of-RIB it is nil too: members ignore a BoRR there (RFC 7313, section 4).
 func (m *member) again(all ...wire.Family) (messages []byte) {
 	m.next = 0
 	m.dumping.Store(true)
-	if !m.session.Peer.EnhancedRefresh {
+	if !m.session.Peer.EnhancedRefresh || !m.marked {
 		return nil
 	}
 	for _, f := range all {
@@ -154,41 +159,47 @@ func (m *member) again(all ...wire.Family) (messages []byte) {
 	return messages
 }
 
-// rows returns the next messages of the table: a chunk, then the ends of refreshes, then
-// End-of-RIB. It returns nil if the stream has to be sent first, or nothing is left.
-func (x *engine) rows(m *member) []byte {
+// rows returns the next messages: the rest of the stream, then a chunk of the table, then the ends
+// of refreshes and End-of-RIB. The batch is flushed before, so that a chunk has no state between
+// two differences. One call makes one chunk, and again is true if there may be more: others need
+// the lock between chunks. behind is that of [member.pending].
+func (x *engine) rows(m *member) (block []byte, again, behind bool) {
 	if !m.dumping.Load() && m.marked {
-		return nil
+		return nil, false, false
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.open || !m.current() {
-		return nil
+	if !x.open || !m.dumping.Load() && !x.complete && len(m.refresh) == 0 {
+		return nil, false, false
 	}
-	for m.dumping.Load() {
-		block, more := x.chunk(m.group, m.next)
+	x.flush()
+	if block, behind = m.pending(); behind || !m.current() {
+		return block, true, behind
+	}
+	if m.dumping.Load() {
+		chunk, more := x.chunk(m.group, m.next)
 		m.next++
-		if len(block) > 0 {
-			return block
+		if more {
+			if len(block) == 0 {
+				return chunk[:len(chunk):len(chunk)], true, false
+			}
+			return append(block, chunk...), true, false
 		}
-		if !more {
-			m.dumping.Store(false)
-			m.group.tidy()
-		}
+		m.dumping.Store(false)
+		m.group.tidy()
 	}
 	m.synced.Store(true)
-	var messages []byte
 	for _, f := range m.refresh {
-		messages = wire.AppendRefresh(messages, f, wire.RefreshEnd)
+		block = wire.AppendRefresh(block, f, wire.RefreshEnd)
 	}
 	m.refresh = nil
 	if x.complete && !m.marked {
 		for _, f := range m.families() {
-			messages = wire.AppendEndOfRIB(messages, f)
+			block = wire.AppendEndOfRIB(block, f)
 		}
 		m.marked = true
 	}
-	return messages
+	return block, false, false
 }
 
 // read reads the member's messages. Its routes are ignored and counted.

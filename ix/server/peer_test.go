@@ -107,7 +107,18 @@ type router struct {
 	order map[netip.Prefix][]uint32          // of arrival
 	ends  map[wire.Family]int                // End-of-RIB
 	marks []uint8                            // subtypes of ROUTE-REFRESH
+	stale map[stalePath]bool                 // not received since BoRR (RFC 7313, section 4)
 	err   error
+}
+
+type stalePath struct {
+	prefix netip.Prefix
+	id     uint32
+}
+
+// newRouter returns a router without a session.
+func newRouter(t *testing.T) *router {
+	return &router{t: t, paths: map[netip.Prefix]map[uint32]string{}, order: map[netip.Prefix][]uint32{}, ends: map[wire.Family]int{}, stale: map[stalePath]bool{}}
 }
 
 // routerOpen is the OPEN of a modern router: both families, path identifiers, graceful restart.
@@ -127,7 +138,8 @@ func join(t *testing.T, conn net.Conn, open wire.Open) *router {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &router{t: t, session: s, paths: map[netip.Prefix]map[uint32]string{}, order: map[netip.Prefix][]uint32{}, ends: map[wire.Family]int{}}
+	r := newRouter(t)
+	r.session = s
 	go r.read(open)
 	return r
 }
@@ -144,11 +156,64 @@ func (r *router) read(open wire.Open) {
 		}
 		switch kind {
 		case wire.TypeRouteRefresh:
-			r.marks = append(r.marks, body[2])
+			r.refresh(body)
 		case wire.TypeUpdate:
 			r.update(body, coding)
 		}
 		r.mu.Unlock()
+	}
+}
+
+// refresh handles BoRR and EoRR as RFC 7313 says: before End-of-RIB they are ignored.
+func (r *router) refresh(body []byte) {
+	f, subtype, err := wire.ParseRefresh(body)
+	if err != nil {
+		r.t.Error(err)
+	}
+	if subtype != wire.RefreshBegin && subtype != wire.RefreshEnd {
+		return
+	}
+	r.marks = append(r.marks, subtype)
+	if r.ends[f] == 0 {
+		return
+	}
+	for p, paths := range r.paths {
+		for id := range paths {
+			if at := (stalePath{p, id}); families[familyOf(p)] == f && subtype == wire.RefreshBegin {
+				r.stale[at] = true
+			} else if families[familyOf(p)] == f && r.stale[at] {
+				r.drop(p, id)
+			}
+		}
+	}
+}
+
+// drop removes a path.
+func (r *router) drop(p netip.Prefix, id uint32) {
+	delete(r.paths[p], id)
+	delete(r.stale, stalePath{p, id})
+	r.order[p] = slices.DeleteFunc(r.order[p], func(have uint32) bool { return have == id })
+	if len(r.paths[p]) == 0 {
+		delete(r.paths, p)
+		delete(r.order, p)
+	}
+}
+
+// apply handles messages that were not sent over a session.
+func (r *router) apply(messages []byte, c wire.Coding) {
+	r.t.Helper()
+	for len(messages) > 0 {
+		kind, size, err := wire.ParseHeader(messages, wire.MaxMessage)
+		if err != nil || size > len(messages) {
+			r.t.Fatalf("a message of %d bytes: %v", size, err)
+		}
+		switch body := messages[wire.HeaderSize:size]; kind {
+		case wire.TypeRouteRefresh:
+			r.refresh(body)
+		case wire.TypeUpdate:
+			r.update(body, c)
+		}
+		messages = messages[size:]
 	}
 }
 
@@ -177,16 +242,12 @@ func (r *router) update(body []byte, c wire.Coding) {
 				r.order[p] = append(r.order[p], id)
 			}
 			r.paths[p][id] = string(part.attrs)
+			delete(r.stale, stalePath{p, id})
 		}
 	}
 	for _, nlri := range []*wire.NLRI{&u.Withdrawn, &u.Unreach} {
 		for p, id, ok := nlri.Next(); ok; p, id, ok = nlri.Next() {
-			delete(r.paths[p], id)
-			r.order[p] = slices.DeleteFunc(r.order[p], func(have uint32) bool { return have == id })
-			if len(r.paths[p]) == 0 {
-				delete(r.paths, p)
-				delete(r.order, p)
-			}
+			r.drop(p, id)
 		}
 	}
 }

@@ -272,3 +272,33 @@ func TestRouteRefresh(t *testing.T) {
 	testutil.Eventually(t, patience, "the table again", func() bool { return cmp.Equal(r.all(), before) })
 	testutil.Eventually(t, patience, "BoRR and EoRR", r.has(func() bool { return slices.Equal(r.marks, []uint8{wire.RefreshBegin, wire.RefreshEnd}) }))
 }
+
+// Before End-of-RIB members ignore BoRR (RFC 7313, section 4): a route refresh only repeats the
+// table.
+func TestRouteRefreshBeforeEndOfRIB(t *testing.T) {
+	l := newLab(t, session4, `  freifunk: {as: 64999, addresses: [NET.2.1], paths: 3}`)
+	state := t.TempDir()
+	_, stop := l.start(Options{State: state})
+	b := feedOver(t, l.dial("0.1"))
+	load(t, b)
+	b.end(t)
+	join(t, l.dial("2.1"), routerOpen(64999, "10.0.0.1")).complete()
+	stop() // writes the snapshot
+	_, _ = l.start(Options{State: state})
+	r := join(t, l.dial("2.1"), routerOpen(64999, "10.0.0.1"))
+	testutil.Eventually(t, patience, "the paths of the snapshot", func() bool { return len(r.all()) == 3 })
+	r.mu.Lock()
+	clear(r.paths)
+	r.mu.Unlock()
+	if err := r.session.Write(wire.AppendRefresh(nil, families[0], wire.RefreshRequest)); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, patience, "the table again", func() bool { return len(r.all()) == 3 })
+	b = feedOver(t, l.dial("0.1"))
+	load(t, b)
+	b.end(t)
+	r.complete()
+	if !r.has(func() bool { return len(r.marks) == 0 })() {
+		t.Error("BoRR or EoRR before End-of-RIB")
+	}
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weir/ix/rib"
+	"weir/ix/session"
+	"weir/ix/wire"
+	"weir/kernel/testutil"
+)
+
+// bench is an engine with one group and without sessions; rows of a chunk are few.
+type bench struct {
+	t *testing.T
+	l *lab
+	x *engine
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	l := newLab(t, session4, oneMember)
+	s, err := New(l.config, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stale.Stop() })
+	x := s.engine
+	x.unit, x.open = 4, true
+	for range ases {
+		if _, free := x.table.column(); !free {
+			t.Fatal("no column")
+		}
+	}
+	return &bench{t, l, x}
+}
+
+// reader is a member and its router.
+type reader struct {
+	*router
+	x *engine
+	m *member
+}
+
+func (b *bench) join() *reader {
+	m := &member{config: &b.l.config.Members[0], wake: make(chan struct{}, 1)}
+	m.terms = terms{out: wire.Outbound{Coding: wire.Coding{AS4: true, AddPathIPv4: true, AddPathIPv6: true}, Max: wire.MaxMessage}, limits: [2]int{3, 3}}
+	b.x.join(m, m.terms)
+	return &reader{newRouter(b.t), b.x, m}
+}
+
+// step applies the messages of one call of rows, and reports whether there may be more.
+func (r *reader) step() bool {
+	block, again, behind := r.x.rows(r.m)
+	if behind {
+		r.t.Fatal("the member is behind")
+	}
+	r.apply(block, r.m.group.out.Coding)
+	return again
+}
+
+// rest applies all messages that are left.
+func (r *reader) rest() {
+	for r.step() {
+	}
+	for {
+		block, _ := r.m.pending()
+		if len(block) == 0 {
+			return
+		}
+		r.apply(block, r.m.group.out.Coding)
+	}
+}
+
+func (b *bench) set(p netip.Prefix, column, sponsor int, behind ...uint32) {
+	hop := hopOf(p, sponsor)
+	b.x.set(p, rib.PortID(column), attributes(hop, append([]uint32{ases[sponsor]}, behind...)...), hop)
+}
+
+var someprefix = netip.MustParsePrefix("192.0.2.0/24")
+
+// A path that is withdrawn and announced again in one batch stays at a member that receives the
+// table meanwhile.
+func TestAChunkWithinABatchLacksNoPath(t *testing.T) {
+	b := newBench(t)
+	b.set(someprefix, 0, 0)
+	r := b.join()
+	b.x.withdraw(someprefix, 0)
+	for r.step() {
+	}
+	b.set(someprefix, 0, 0)
+	b.x.flush()
+	r.rest()
+	if len(r.hops(someprefix.String())) != 1 {
+		t.Error("the member lacks the path")
+	}
+}
+
+// A path that exists only within a batch goes from a member that has received it in a chunk.
+func TestAChunkWithinABatchLeavesNoPath(t *testing.T) {
+	b := newBench(t)
+	b.set(someprefix, 0, 0)
+	r := b.join()
+	b.set(someprefix, 1, 1)
+	for r.step() {
+	}
+	b.x.withdraw(someprefix, 1)
+	b.x.flush()
+	r.rest()
+	if got := r.hops(someprefix.String()); len(got) != 1 {
+		t.Errorf("the member has %v", got)
+	}
+}
+
+// A prefix that moves to a row of a chunk sent before, within one batch, reaches the member.
+func TestAPrefixMayMoveToAnotherRow(t *testing.T) {
+	b := newBench(t)
+	var all []netip.Prefix
+	for i := range 8 {
+		all = append(all, netip.MustParsePrefix(fmt.Sprintf("192.0.%d.0/24", i)))
+		b.set(all[i], 0, 0)
+	}
+	early, late, other := all[0], all[7], netip.MustParsePrefix("203.0.113.0/24")
+	r := b.join()
+	r.step() // the chunk of early
+	b.x.withdraw(late, 0)
+	b.x.withdraw(early, 0)
+	b.set(late, 0, 0)  // in early's row
+	b.set(other, 0, 0) // in late's
+	b.x.flush()
+	r.rest()
+	if len(r.hops(late.String())) != 1 || len(r.hops(other.String())) != 1 || len(r.hops(early.String())) != 0 {
+		t.Errorf("the member has %v", r.all())
+	}
+}
+
+// Changes, batches and chunks in any order leave a member with the table.
+func TestAMemberHasTheTableAfterAnyOrderOfChanges(t *testing.T) {
+	random := testutil.Rand(t)
+	for range 60 {
+		b := newBench(t)
+		var all []netip.Prefix
+		for i := range 10 {
+			all = append(all, netip.MustParsePrefix(fmt.Sprintf("192.0.%d.0/24", i)), netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::/48", i)))
+		}
+		var r *reader
+		for n := range 300 {
+			if n == 40 {
+				r = b.join()
+			}
+			p, column := all[random.IntN(len(all))], random.IntN(len(ases))
+			switch action := random.IntN(10); {
+			case action < 4:
+				b.set(p, column, column, uint32(3000+random.IntN(2)))
+			case action < 8:
+				b.x.withdraw(p, rib.PortID(column))
+			case action == 8:
+				b.x.flush()
+			case r != nil:
+				if !r.step() && random.IntN(3) == 0 { // a route refresh
+					r.m.next = 0
+					r.m.dumping.Store(true)
+				}
+			}
+		}
+		b.x.flush()
+		r.rest()
+		fresh := b.join()
+		fresh.rest()
+		if diff := cmp.Diff(fresh.all(), r.all()); diff != "" {
+			t.Fatalf("the member's paths differ from the table: %s", diff)
+		}
+	}
+}
+
+// One call makes one chunk, also if its rows have no path of the member's families.
+func TestAnEmptyChunkEndsACall(t *testing.T) {
+	b := newBench(t)
+	for i := range 16 {
+		b.set(netip.MustParsePrefix(fmt.Sprintf("192.0.%d.0/24", i)), 0, 0)
+	}
+	m := &member{config: &b.l.config.Members[0], wake: make(chan struct{}, 1)}
+	m.terms = terms{out: wire.Outbound{Coding: wire.Coding{AS4: true}, Max: wire.MaxMessage}, limits: [2]int{0, 3}}
+	b.x.join(m, m.terms)
+	for want := uint32(1); want <= 3; want++ {
+		if block, again, _ := b.x.rows(m); len(block) > 0 || !again || m.next != want {
+			t.Fatalf("chunk %d: %d bytes, again %v", m.next, len(block), again)
+		}
+	}
+}
+
+// A member that is behind before its End-of-RIB would ignore BoRR (RFC 7313, section 4): its
+// session ends. Behind End-of-RIB it receives the table again.
+func TestAMemberBehindBeforeEndOfRIB(t *testing.T) {
+	b := newBench(t)
+	r := b.join()
+	r.m.session = &session.Session{Peer: wire.Open{EnhancedRefresh: true}}
+	r.m.group.stream.limit = 1
+	for range 3 {
+		r.m.group.stream.append(make([]byte, 20))
+	}
+	if err := b.x.write(r.m, nil); !errors.Is(err, errBehind) {
+		t.Errorf("the end of the writer: %v", err)
+	}
+	r.m.marked = true
+	if block := r.m.again(families[0]); len(block) == 0 {
+		t.Error("no BoRR behind End-of-RIB")
+	}
+}
