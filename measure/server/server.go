@@ -103,7 +103,9 @@ func tlsConfig(c Config) *tls.Config {
 }
 
 func listen(flag, address string) (*net.TCPListener, error) {
-	l, err := net.Listen("tcp", address)
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // TCP_INFO of a multipath connection is that of its first subflow
+	l, err := config.Listen(context.Background(), "tcp", address)
 	if err == nil {
 		return l.(*net.TCPListener), nil
 	}
