@@ -25,6 +25,7 @@ import (
 	"weir/internal/atomicfile"
 	"weir/internal/fault"
 	"weir/internal/wait"
+	"weir/measure/spool"
 )
 
 // Options are the properties of an archive. Spool, Destination, Organization and Node are needed.
@@ -66,6 +67,9 @@ func New(o Options) (*Archive, error) {
 	}
 	if err != nil {
 		return nil, fault.New(fault.Usage, "name the folder of weir measure serve --spool", "open spool: %w", err)
+	}
+	if err := spool.CheckOwner(o.Spool); err != nil {
+		return nil, err
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 20 << 20

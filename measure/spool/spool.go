@@ -71,7 +71,8 @@ type entry struct {
 }
 
 // Open creates the folder if it is missing, removes the temporary files of killed processes, and
-// reserves space. A full disk is no error here; Ready reports it.
+// reserves space. A full disk is no error here; Ready reports it. Root cannot open the spool of
+// another user ([CheckOwner]).
 func Open(dir string, o Options) (*Spool, error) {
 	if err := o.Privacy.check(); err != nil {
 		return nil, err
@@ -85,6 +86,9 @@ func Open(dir string, o Options) (*Spool, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
+	}
+	if err := CheckOwner(dir); err != nil {
+		return nil, err
 	}
 	if err := atomicfile.MakeFolder(dir); err != nil {
 		return nil, fault.Wrap(fmt.Errorf("open spool: %w", err), statusOf(err), "name a folder that this user may write, as in --spool /var/spool/weir")
