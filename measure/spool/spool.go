@@ -53,6 +53,7 @@ type Spool struct {
 	options Options
 	scratch *scratch
 	ballast *ballast
+	probe   probe
 
 	queue chan *entry
 	ended chan struct{}
@@ -102,6 +103,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	if err := s.ballast.fill(); err != nil && !errors.Is(err, ErrFull) {
 		return nil, errors.Join(err, scratch.remove())
 	}
+	s.probe.ctx, s.probe.stop = context.WithCancel(context.Background())
 	go s.commitAll()
 	return s, nil
 }
@@ -117,12 +119,23 @@ func statusOf(err error) fault.Status {
 // Dir returns the absolute path of the spool.
 func (s *Spool) Dir() string { return s.dir }
 
-// Ready returns nil if a test may start, and ErrFull in its chain otherwise.
-func (s *Spool) Ready() error { return s.ballast.ready() }
+// Ready returns nil if a test may start. The error is the reason why the last record is lost, or has
+// ErrFull in its chain.
+func (s *Spool) Ready() error {
+	if err := s.probe.state(); err != nil {
+		return err
+	}
+	return s.ballast.ready()
+}
 
-// Admit reserves space for the records of one test, or returns ErrFull in its chain. Call release
+// Admit reserves space for the records of one test, or returns the error of Ready. Call release
 // once, after the test's last Store.
-func (s *Spool) Admit() (release func(), err error) { return s.ballast.admit() }
+func (s *Spool) Admit() (release func(), err error) {
+	if err := s.probe.state(); err != nil {
+		return nil, err
+	}
+	return s.ballast.admit()
+}
 
 // Store writes a record and returns nil after it is durable. started is the time of a record
 // without an EndTime or Timestamp of its own. The datatype may name an experiment other than its
@@ -140,18 +153,24 @@ func (s *Spool) Store(ctx context.Context, datatype, uuid string, started time.T
 		return fmt.Errorf("store %s of %s: %w", datatype, uuid, err)
 	}
 	e := &entry{folder: name.folder(), name: name.file, text: s.options.Privacy.apply(text), done: make(chan error, 1)}
-	if err := s.send(ctx, e); err != nil {
-		return fmt.Errorf("store %s of %s: %w", datatype, uuid, err)
-	}
-	select {
-	case err = <-e.done:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	if err != nil {
+	if err := s.commitEntry(ctx, e); err != nil {
+		s.broken(e.folder, err)
 		return fmt.Errorf("store %s of %s: %w", datatype, uuid, err)
 	}
 	return nil
+}
+
+// commitEntry returns nil after the entry is durable.
+func (s *Spool) commitEntry(ctx context.Context, e *entry) error {
+	if err := s.send(ctx, e); err != nil {
+		return err
+	}
+	select {
+	case err := <-e.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // send queues an entry for the next commit.
@@ -179,6 +198,7 @@ func (s *Spool) Close() error {
 	s.closed = true
 	close(s.queue)
 	s.mu.Unlock()
+	s.probe.close()
 	<-s.ended
 	return s.scratch.remove()
 }
