@@ -14,8 +14,8 @@ import (
 	"weir/internal/fault"
 )
 
-// CheckOwner returns an error if the process is root's and the folder is another user's: the folders
-// and files that root makes there are out of that user's reach. A missing folder is no error.
+// CheckOwner returns an error if the process is root's and the folder is another user's: that user
+// cannot write the folders and files that root makes there. A missing folder is no error.
 func CheckOwner(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -34,5 +34,5 @@ func CheckOwner(dir string) error {
 		name = owner.Username
 	}
 	return fault.New(fault.Permission, fmt.Sprintf("run it as that user (sudo -u '%s'), start its service, or name another folder with --spool", name),
-		"the spool %s is that of user %s, who could not write the folders that root makes in it", dir, name)
+		"the spool %s is that of user %s, and folders that root makes are out of that user's reach", dir, name)
 }

@@ -47,8 +47,8 @@ func (p *probe) close() {
 	p.all.Wait()
 }
 
-// broken notes that a record of a folder is lost. Ready and Admit return the reason until a probe is
-// stored in the same folder, so that the next tests do not lose their records too.
+// broken notes that a record of a folder is lost. Ready and Admit return the reason until a probe
+// is stored in the same folder, so that the next tests do not lose their records too.
 func (s *Spool) broken(folder string, reason error) {
 	if errors.Is(reason, ErrInvalid) || errors.Is(reason, ErrClosed) || errors.Is(reason, context.Canceled) {
 		return

@@ -119,8 +119,8 @@ func statusOf(err error) fault.Status {
 // Dir returns the absolute path of the spool.
 func (s *Spool) Dir() string { return s.dir }
 
-// Ready returns nil if a test may start. The error is the reason why the last record is lost, or has
-// ErrFull in its chain.
+// Ready returns nil if a test may start. The error is the reason why the last record is lost, or
+// has ErrFull in its chain.
 func (s *Spool) Ready() error {
 	if err := s.probe.state(); err != nil {
 		return err
