@@ -41,7 +41,7 @@ const (
 	Shortest Prefer = "shortest" // the first of the hash among the shortest paths
 )
 
-// MaxPorts bounds the ports of an exchange: a path identifier has 16 bits for them.
+// MaxPorts bounds the ports of an exchange: a path identifier has 16 bits for their tags.
 const MaxPorts = 1 << 16
 
 // Port is a sponsor's port. Sponsor and Name together identify it.
@@ -75,6 +75,7 @@ type Ports struct {
 	ports    []Port
 	sponsors []int    // number of the sponsor, by port
 	seeds    []uint64 // by port
+	tags     []uint16 // by port
 }
 
 // NewPorts prepares ports. A port without rate or more than [MaxPorts] are an error.
@@ -94,6 +95,7 @@ func NewPorts(ports []Port) (*Ports, error) {
 		p.sponsors = append(p.sponsors, numbers[port.Sponsor])
 		p.seeds = append(p.seeds, seed(port.Sponsor, port.Name))
 	}
+	p.tags = tags(ports, p.seeds)
 	return p, nil
 }
 

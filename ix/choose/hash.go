@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/bits"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
 // minRate keeps the quotient in cost within 64 bits.
@@ -112,4 +114,31 @@ func (p *Ports) Key(prefix netip.Prefix, port uint16) uint16 {
 		return uint16(c)
 	}
 	return uint16(exponent-5)<<5 | uint16(c>>(exponent-6)&31)
+}
+
+// Tag returns the number of a port that depends on its names, not on the order of the file: 16 bits
+// of their hash. Of ports with equal bits, all but the first by name have the next free number.
+func (p *Ports) Tag(port uint16) uint16 { return p.tags[port] }
+
+// tags returns the tags of ports.
+func tags(ports []Port, seeds []uint64) []uint16 {
+	order := make([]int, len(ports))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if c := strings.Compare(ports[a].Sponsor, ports[b].Sponsor); c != 0 {
+			return c
+		}
+		return strings.Compare(ports[a].Name, ports[b].Name)
+	})
+	all, used := make([]uint16, len(ports)), make(map[uint16]bool, len(ports))
+	for _, i := range order {
+		tag := uint16(seeds[i] >> 48)
+		for used[tag] {
+			tag++
+		}
+		all[i], used[tag] = tag, true
+	}
+	return all
 }

@@ -3,9 +3,11 @@
 package choose
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -91,5 +93,34 @@ func BenchmarkChoose(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		into = c.Choose(key, paths, 4, into[:0])
+	}
+}
+
+// Tags are distinct, and depend on the names alone.
+func TestTags(t *testing.T) {
+	var ports []Port
+	for i := range 3000 {
+		ports = append(ports, Port{Sponsor: fmt.Sprintf("s%d", i/3), Name: fmt.Sprintf("p%d", i%3), Rate: 1e9})
+	}
+	p, err := NewPorts(ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName, used := map[string]uint16{}, map[uint16]bool{}
+	for i, port := range ports {
+		tag := p.Tag(uint16(i))
+		if used[tag] {
+			t.Errorf("tag %d is given twice", tag)
+		}
+		byName[port.Sponsor+"/"+port.Name], used[tag] = tag, true
+	}
+	slices.Reverse(ports)
+	if p, err = NewPorts(ports); err != nil {
+		t.Fatal(err)
+	}
+	for i, port := range ports {
+		if want := byName[port.Sponsor+"/"+port.Name]; p.Tag(uint16(i)) != want {
+			t.Errorf("%s/%s has tag %d in another order, %d before", port.Sponsor, port.Name, p.Tag(uint16(i)), want)
+		}
 	}
 }

@@ -109,8 +109,9 @@ func (g *group) set(prefix netip.Prefix, paths []path, dst []sent) []sent {
 }
 
 // A path identifier is a bit for all but a promoted first path, 11 bits of the hash order, 16 bits
-// of the port and 4 bits that count several paths of a port. It depends on prefix, paths and file
-// alone: a restart and a second server have the same identifiers.
+// of the port's name and 4 bits that count several paths of a port. It depends on prefix, paths and
+// the ports' names and rates alone: a restart, a second server and a file with one more sponsor give
+// the same identifiers.
 const (
 	ordinalBits = 4
 	portShift   = ordinalBits
@@ -120,7 +121,7 @@ const (
 
 // natural returns the identifier of a path behind those already in the set.
 func (g *group) natural(prefix netip.Prefix, port uint16, set []sent) uint32 {
-	id := notFirst | uint32(g.ports.Key(prefix, port))<<hashShift | uint32(port)<<portShift
+	id := notFirst | uint32(g.ports.Key(prefix, port))<<hashShift | uint32(g.ports.Tag(port))<<portShift
 	for slices.ContainsFunc(set, func(s sent) bool { return s.id == id }) {
 		id++ // at most 15 times: maxPerPort
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/ix/config"
 	"weir/ix/rib"
 	"weir/ix/session"
 	"weir/ix/wire"
@@ -25,7 +27,12 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	l := newLab(t, session4, oneMember)
+	return newLab(t, session4, oneMember).bench()
+}
+
+func (l *lab) bench() *bench {
+	t := l.t.(*testing.T)
+	t.Helper()
 	s, err := New(l.config, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -211,5 +218,33 @@ func TestAMemberBehindBeforeEndOfRIB(t *testing.T) {
 	r.m.marked = true
 	if block := r.m.again(families[0]); len(block) == 0 {
 		t.Error("no BoRR behind End-of-RIB")
+	}
+}
+
+// A sponsor above the others, and another order of the sponsors, leave the path identifiers as they
+// are.
+func TestIdentifiersDependOnNames(t *testing.T) {
+	l := newLab(t, session4, oneMember)
+	paths := func() map[netip.Prefix]map[uint32]string {
+		b := l.bench()
+		for i := range 40 {
+			for s := range ases {
+				b.set(netip.MustParsePrefix(fmt.Sprintf("192.0.%d.0/24", i)), s, s, 3356)
+			}
+		}
+		r := b.join()
+		r.rest()
+		return r.all()
+	}
+	before := paths()
+	all := slices.Clone(l.config.Sponsors)
+	slices.Reverse(all)
+	more := all[0]
+	more.Name = "alpha"
+	more.Ports = slices.Clone(more.Ports)
+	more.Ports[0].Addresses = []netip.Addr{netip.MustParseAddr("10.99.1.99")}
+	l.config.Sponsors = append(all[:0:0], append([]config.Sponsor{more}, all...)...)
+	if diff := cmp.Diff(before, paths()); diff != "" {
+		t.Errorf("paths with another file: %s", diff)
 	}
 }
