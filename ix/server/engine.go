@@ -74,15 +74,22 @@ type Counts struct {
 }
 
 func newEngine(e *config.Exchange, drained map[string]bool) (*engine, error) {
-	x := &engine{exchange: e, table: newTable(e), rules: e.Rules(), all: e.Ports(), groups: map[string]*group{}, unit: chunkRows,
+	x := &engine{exchange: e, table: newTable(e), rules: e.Rules(), all: drainedPorts(e, drained), groups: map[string]*group{}, unit: chunkRows,
 		touched: map[netip.Prefix]former{}, wake: make(chan struct{}, 1)}
-	for i := range x.all {
-		p := &x.all[i]
-		p.Drained = p.Drained || drained[p.Sponsor] || drained[p.Sponsor+"/"+p.Name]
-	}
 	var err error
 	x.ports, err = choose.NewPorts(x.all)
 	return x, err
+}
+
+// drainedPorts returns the ports with their drained state: that of the file, or of an order for the
+// sponsor ("orange") or the port ("orange/ber1").
+func drainedPorts(e *config.Exchange, orders map[string]bool) []choose.Port {
+	all := e.Ports()
+	for i := range all {
+		p := &all[i]
+		p.Drained = p.Drained || orders[p.Sponsor] || orders[p.Sponsor+"/"+p.Name]
+	}
+	return all
 }
 
 // touch notes the former paths of a prefix before its first change in a batch.
@@ -264,14 +271,9 @@ func (x *engine) clear(columns []rib.PortID) {
 	x.table.spare = append(x.table.spare, columns...)
 }
 
-// drain sets the drained state of a sponsor ("orange") or port ("orange/ber1").
-func (x *engine) drain(name string, drained bool) error {
-	all := append([]choose.Port(nil), x.all...)
-	for i := range all {
-		if p := &all[i]; name == p.Sponsor || name == p.Sponsor+"/"+p.Name {
-			p.Drained = drained
-		}
-	}
+// drain sets the orders for sponsors and ports.
+func (x *engine) drain(orders map[string]bool) error {
+	all := drainedPorts(x.exchange, orders)
 	ports, err := choose.NewPorts(all)
 	if err != nil {
 		return err

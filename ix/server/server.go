@@ -20,10 +20,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -63,8 +65,8 @@ type Server struct {
 
 	members map[netip.Addr]*config.Member
 	mu      sync.Mutex
-	links   map[netip.Addr]*link // by address of the member
-	drained map[string]bool
+	links   map[netip.Addr]*link    // by address of the member
+	drained map[string]bool         // orders, by sponsor or port
 	failed  map[netip.Addr]string   // end of the last session, by member address
 	opening map[netip.Addr]net.Conn // before the OPEN, one for each member address
 	saving  chan struct{}
@@ -411,31 +413,36 @@ func (s *Server) Stop(text string) {
 }
 
 // Drain sets or ends the drained state of a sponsor ("orange") or port ("orange/ber1"): its paths
-// come last.
+// come last. The end for a sponsor is also that for its ports. It is an error if the file or the
+// sponsor keeps all of name drained.
 func (s *Server) Drain(name string, drained bool) error {
-	if !s.known(name) {
-		return fault.New(fault.Usage, "name a sponsor, or a port as SPONSOR/PORT", "there is no sponsor or port %q", name)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	next := maps.Clone(s.drained)
 	if drained {
-		s.drained[name] = true
+		next[name] = true
 	} else {
-		delete(s.drained, name)
+		maps.DeleteFunc(next, func(order string, _ bool) bool { return order == name || strings.HasPrefix(order, name+"/") })
 	}
-	if err := s.saveDrained(); err != nil {
-		return err
-	}
-	return s.engine.drain(name, drained)
-}
-
-func (s *Server) known(name string) bool {
-	for _, p := range s.engine.all {
+	known, left := false, false
+	for _, p := range drainedPorts(s.engine.exchange, next) {
 		if name == p.Sponsor || name == p.Sponsor+"/"+p.Name {
-			return true
+			known, left = true, left || !p.Drained
 		}
 	}
-	return false
+	switch sponsor, _, isPort := strings.Cut(name, "/"); {
+	case !known:
+		return fault.New(fault.Usage, "name a sponsor, or a port as SPONSOR/PORT", "there is no sponsor or port %q", name)
+	case !drained && !left && isPort && next[sponsor]:
+		return fault.New(fault.Usage, "run `weir ix drain "+sponsor+" --end`", "%s is drained with its sponsor", name)
+	case !drained && !left:
+		return fault.New(fault.Usage, "remove `drained: true` from the file, and restart the server", "%s is drained by the exchange file", name)
+	}
+	if err := s.saveDrained(next); err != nil {
+		return err
+	}
+	s.drained = next
+	return s.engine.drain(next)
 }
 
 func describe(err error) string {

@@ -254,6 +254,53 @@ func TestDrain(t *testing.T) {
 	testutil.Eventually(t, patience, "the former paths", func() bool { return cmp.Equal(r.all(), before) })
 }
 
+// The drained state is the same after a restart, in any order of orders; an order without effect is
+// refused.
+func TestTheDrainedStateSurvivesARestart(t *testing.T) {
+	l := newLab(t, session4, oneMember)
+	l.config.Sponsors[1].Drained = true // green
+	for name, c := range map[string]struct {
+		orders []string // "-": end
+		failed string
+		left   []string
+	}{
+		"a port of a drained sponsor": {[]string{"orange", "-orange/ber1"}, "-orange/ber1", []string{"orange/ber1", "green/fra1"}},
+		"a sponsor with its ports":    {[]string{"orange/ber1", "orange", "-orange"}, "", []string{"green/fra1"}},
+		"a sponsor of the file":       {[]string{"-green"}, "-green", []string{"green/fra1"}},
+		"a port of the file":          {[]string{"violet", "green/fra1", "-green/fra1"}, "-green/fra1", []string{"green/fra1", "violet/ber1"}},
+	} {
+		state := t.TempDir()
+		s, err := New(l.config, Options{State: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.stale.Stop()
+		failed := ""
+		for _, order := range c.orders {
+			if err := s.Drain(strings.TrimPrefix(order, "-"), order[0] != '-'); err != nil {
+				failed += order
+			}
+		}
+		again, err := New(l.config, Options{State: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.stale.Stop()
+		if diff := cmp.Diff(s.Status().Ports, again.Status().Ports); diff != "" || failed != c.failed {
+			t.Errorf("%s: failed %q, after a restart %s", name, failed, diff)
+		}
+		var left []string
+		for _, p := range s.Status().Ports {
+			if p.Drained {
+				left = append(left, p.Sponsor+"/"+p.Port)
+			}
+		}
+		if !slices.Equal(left, c.left) {
+			t.Errorf("%s: drained are %v", name, left)
+		}
+	}
+}
+
 func TestRouteRefresh(t *testing.T) {
 	l := newLab(t, session4, `  freifunk: {as: 64999, addresses: [NET.2.1], paths: 3}`)
 	_, _ = l.start(Options{})

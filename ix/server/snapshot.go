@@ -222,11 +222,11 @@ func (s *Server) loadDrained() (map[string]bool, error) {
 	return drained, nil
 }
 
-func (s *Server) saveDrained() error {
+func (s *Server) saveDrained(orders map[string]bool) error {
 	if s.options.State == "" {
 		return nil
 	}
-	text, err := json.Marshal(s.drained)
+	text, err := json.Marshal(orders)
 	if err != nil {
 		return err
 	}

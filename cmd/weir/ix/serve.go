@@ -115,7 +115,7 @@ func newDrainCommand(a *cli.App) *cobra.Command {
 		Short: "Move the traffic of a sponsor or port away before maintenance",
 		Long: `Drain a sponsor or one of its ports: its paths come last in every set, so members keep
 them only if they have fewer than N others. The state survives a restart of the server.
---end restores the former sets.`,
+--end restores the former sets; that of a sponsor also ends the state of its ports.`,
 		Example: `  weir ix drain orange
   weir ix drain orange/ber1
   weir ix drain orange --end`,
