@@ -109,7 +109,7 @@ func (g *group) set(prefix netip.Prefix, paths []path, dst []sent) []sent {
 }
 
 // A path identifier is a bit for all but a promoted first path, 11 bits of the hash order, 16 bits
-// of the port's name and 4 bits that count several paths of a port. It depends on prefix, paths, and
+// of the port's name and 4 bits that count several paths of a port. It depends on prefix, paths,
 // names and rates of the ports alone: a restart, a second server and a file with one more sponsor
 // have the same identifiers.
 const (
