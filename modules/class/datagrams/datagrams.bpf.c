@@ -17,6 +17,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../../../bpf/upper_layer.h"
+
 char datagrams_license[] SEC("license") = "Dual BSD/GPL";
 
 #define LOOPBACK 1 /* index of its device */
@@ -96,7 +98,13 @@ static __always_inline int read_peer(struct __sk_buff *skb, __u32 at, struct dat
 	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		struct header6 h;
 
-		if (bpf_skb_load_bytes(skb, 0, &h, sizeof(h)) || !is_held(h.next))
+		if (bpf_skb_load_bytes(skb, 0, &h, sizeof(h)))
+			return 0;
+		struct upper_layer upper = upper_layer_of(h.next);
+
+		if (extension_is(h.next)) /* that of BIG TCP, too */
+			upper_layer_walk(skb, &upper, 0);
+		if (!is_held(upper.protocol))
 			return 0;
 		__builtin_memcpy(peer->address, at == EGRESS ? h.to : h.from, sizeof(peer->address));
 		return 1;
