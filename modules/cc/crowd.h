@@ -49,7 +49,7 @@ static __always_inline void count_member(struct ledbat_count *c, __u16 *counted,
 {
 	__u32 began = c->began;
 
-	if ((!c->number || now - began >= CROWD_PERIOD) && __sync_val_compare_and_swap(&c->began, began, now) == began) {
+	if ((!c->number || has_passed(now, began, CROWD_PERIOD)) && __sync_val_compare_and_swap(&c->began, began, now) == began) {
 		c->before = now - began >= 2 * CROWD_PERIOD ? 0 : c->in;
 		c->in = 0;
 		c->number++;
@@ -76,19 +76,23 @@ static __always_inline void inherit_base(const struct ledbat_path *path, struct 
 		d->base[i] = path->delays.base[i];
 }
 
-/* Adds a sample to the path, and takes over its minimum of this minute. */
+/*
+ * Adds a sample to the path, and takes over its minimum of this minute. The path takes none back:
+ * minutes of connections begin at other ticks, so a minimum would go back and forth for ever.
+ */
 static __always_inline void share_delay(struct ledbat_path *path, struct ledbat_delays *d, __u32 rtt, __u32 now)
 {
 	rotate_minutes(&path->delays, now);
 	if (rtt)
 		add_delay(&path->delays, rtt);
 	d->base[0] = smaller(d->base[0], path->delays.base[0]);
-	path->delays.base[0] = d->base[0];
 }
 
-/* Gives a connection with few samples those of its path. */
+/* Gives a connection with few samples those of its path, which has none after an eviction. */
 static __always_inline void take_delays(const struct ledbat_path *path, struct ledbat_delays *d)
 {
+	if (path->delays.recent[0] == UNKNOWN)
+		return;
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 		d->recent[i] = path->delays.recent[i];

@@ -21,6 +21,15 @@ static __always_inline __u32 us_to_ticks(__u32 us)
 	return (__u64)us * 1000 >> LEDBAT_TICK_SHIFT;
 }
 
+/*
+ * Reports whether some ticks have passed since one. Another CPU may have read its clock later: a
+ * tick up to a minute ahead has not passed.
+ */
+static __always_inline int has_passed(__u32 now, __u32 since, __u32 ticks)
+{
+	return now - since - ticks <= 0U - LEDBAT_MINUTE - ticks;
+}
+
 static __always_inline void init_delays(struct ledbat_delays *d, __u32 now)
 {
 #pragma unroll
@@ -73,7 +82,7 @@ static __always_inline __u32 delay_of(const struct ledbat_delays *d, __u32 base)
 
 static __always_inline void rotate_minutes(struct ledbat_delays *d, __u32 now)
 {
-	if (now - d->minute < LEDBAT_MINUTE)
+	if (!has_passed(now, d->minute, LEDBAT_MINUTE))
 		return;
 	d->minute = now;
 #pragma unroll

@@ -104,7 +104,7 @@ void BPF_PROG(ledbat_init, struct sock *sk)
 	if (path)
 		inherit_base(path, &ca->delays);
 	ca->until = 0;
-	ca->began = 0;
+	ca->began = ticks();
 	ca->saved = 0;
 	ca->part = 0;
 	ca->delivered = tp->delivered;

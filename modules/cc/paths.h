@@ -49,7 +49,7 @@ static __always_inline struct ledbat_path *path_of(const struct sock *sk, __u32 
 
 	path_key_of(sk, &key);
 	path = bpf_map_lookup_elem(&ledbat_paths, &key);
-	if (path && now - path->delays.minute < LEDBAT_MINUTES * LEDBAT_MINUTE)
+	if (path && !has_passed(now, path->delays.minute, LEDBAT_MINUTES * LEDBAT_MINUTE))
 		return path;
 	init_delays(&fresh.delays, now);
 	bpf_map_update_elem(&ledbat_paths, &key, &fresh, BPF_ANY);

@@ -89,6 +89,7 @@ static __always_inline void rledbat_init(struct rledbat *r, __u32 now, __u32 nex
 	init_delays(&r->delays, now);
 	r->window = (__u64)(RLEDBAT_INITIAL * mss) << RLEDBAT_SHIFT;
 	r->next = next;
+	r->began = now;
 	r->round_began = now;
 	r->round_least = UNKNOWN;
 	r->last_least = UNKNOWN;
