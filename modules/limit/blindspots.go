@@ -14,6 +14,7 @@ import (
 	"weir/internal/direction"
 	"weir/kernel/rtnl"
 	"weir/kernel/sysctl"
+	"weir/modules/limit/shape"
 )
 
 // Names of blind spots, which are also bypasses of weir prove.
@@ -21,18 +22,32 @@ const (
 	forwardedTraffic = module.ForwardedTraffic
 	upperDevices     = "devices above the interface"
 	nestedNamespaces = "network namespaces behind it"
+	tunnelled        = "packets through tunnels"
+	otherUplinks     = "network namespaces with an uplink of their own"
 )
 
 // surroundings are the facts of this host on which blind spots depend. The zero value has none.
 type surroundings struct {
 	forwards bool                      // the thread's network namespace routes or bridges packets
 	above    func(dev string) []string // VLANs, macvlans, tunnels, bridges and bonds above a device
+	tunnel   string                    // an active tunnel device, or ""
+	stacked  string                    // an active device that may send through another one, or ""
+	uplink   func() (string, error)    // another network namespace with an uplink of its own, or ""; nil for none
+}
+
+// elsewhere returns another network namespace with an uplink of its own, or "".
+func (s surroundings) elsewhere() (string, error) {
+	if s.uplink == nil {
+		return "", nil
+	}
+	return s.uplink()
 }
 
 // here reads the facts of this host once, when the first scope needs them.
 func here() func() surroundings { return sync.OnceValue(readSurroundings) }
 
 func readSurroundings() (s surroundings) {
+	s.uplink = recentUplink
 	s.forwards = setTo1("net/ipv4/ip_forward") || setTo1("net/ipv6/conf/all/forwarding")
 	links, err := rtnl.Open(nil)
 	if err != nil {
@@ -43,6 +58,7 @@ func readSurroundings() (s surroundings) {
 	if err != nil {
 		return s
 	}
+	s.tunnel, s.stacked = shape.Tunnel(devices), shape.Stacked(devices)
 	byIndex := map[int]rtnl.Device{}
 	for _, d := range devices {
 		byIndex[d.Index] = d
@@ -79,10 +95,13 @@ func setTo1(key string) bool {
 //	           policed                                  shaped
 //	interface  forwarded, bridged; devices above it     -
 //	netns      packets of namespaces behind it          -
-//	prefix     forwarded, bridged                       -
-//	host       forwarded, bridged                       -
+//	prefix     forwarded, bridged                       packets through tunnels
+//	host       forwarded, bridged                       packets of containers
 //	mark       forwarded, bridged                       packets of containers
 //	cgroup, unit, user                                  packets of containers
+//
+// Shaped packets of scopes wait at the devices of this network namespace, so no selector but
+// interface and netns covers the uplinks of other namespaces.
 func blindSpots(s policy.Scope, on func() surroundings) (all []module.BlindSpot) {
 	t := treatmentOf(s)
 	if t == nil || selector.IsLoopback(s.Selector) {
@@ -120,10 +139,31 @@ func blindSpots(s policy.Scope, on func() surroundings) (all []module.BlindSpot)
 			add(forwardedTraffic, "%s polices local sockets, and this host forwards; forwarded and bridged packets are not limited: %s", which, remedy)
 		}
 	}
-	if shaped(s, Egress) && slices.Contains([]string{"cgroup", "unit", "container", "user", "mark"}, s.Selector.Kind) && on().forwards {
-		add(forwardedTraffic, "this host forwards, and forwarded packets of containers with a network namespace of their own match no %s: they are not limited; limit their network namespace (netns), interface or prefix", s.Selector.Kind)
+	if shaped(s, Egress) {
+		shapedBlindSpots(s.Selector.Kind, on, add)
 	}
 	return all
+}
+
+// shapedBlindSpots adds the blind spots of a scope of packets that is shaped at all egress devices.
+func shapedBlindSpots(kind string, on func() surroundings, add func(name, format string, args ...any)) {
+	if kind != "container" && !everywhere(kind) {
+		return
+	}
+	if kind != "prefix" && on().forwards {
+		add(forwardedTraffic, "this host forwards, and forwarded packets of containers with a network namespace of their own match no %s: they are not limited; limit their network namespace (netns), interface or prefix", kind)
+	}
+	if tunnel := on().tunnel; kind == "prefix" && tunnel != "" {
+		add(tunnelled, "packets through the tunnel %s have other addresses at the device where they are shaped: they are not limited; limit %s, or write mode: police", tunnel, tunnel)
+	}
+	if at, err := on().elsewhere(); err == nil && at != "" {
+		add(otherUplinks, "packets that leave by %s are not limited: limit that network namespace, or write mode: police", at)
+	}
+}
+
+// everywhere reports whether packets of a kind of scope are shaped at all egress devices.
+func everywhere(kind string) bool {
+	return slices.Contains([]string{"cgroup", "unit", "user", "mark", "host", "prefix"}, kind)
 }
 
 // unseen warns of the blind spots of a policy on this host.

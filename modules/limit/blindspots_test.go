@@ -31,7 +31,7 @@ func TestBlindSpotsOfSelectorsAndModes(t *testing.T) {
 		{"prefix: 10.0.0.0/8", shape, nil, nil},
 		{"prefix: 127.0.0.0/8", police, nil, nil},
 		{"host: true", police, nil, []string{forwardedTraffic}},
-		{"host: true", shape, nil, nil},
+		{"host: true", shape, nil, []string{forwardedTraffic}},
 		{"mark: 7", police, nil, []string{forwardedTraffic}},
 		{"mark: 7", shape, nil, []string{forwardedTraffic}},
 		{"netns: blue", police, []string{nestedNamespaces}, []string{nestedNamespaces}},
@@ -60,6 +60,30 @@ func TestBlindSpotsOfSelectorsAndModes(t *testing.T) {
 			}
 			if !slices.Equal(got, on.want) {
 				t.Errorf("%s, %s, router %t: %q, want %q", test.selector, test.limit, on.facts.forwards, got, on.want)
+			}
+		}
+	}
+}
+
+// Tunnels and the uplinks of other namespaces are blind spots of shaped scopes.
+func TestBlindSpotsOfShapedScopes(t *testing.T) {
+	on := surroundings{tunnel: "wg0", uplink: func() (string, error) { return "eth1 of another", nil }}
+	for selector, want := range map[string][]string{
+		"prefix: 10.0.0.0/8": {tunnelled, otherUplinks}, "host: true": {otherUplinks}, "user: 7": {otherUplinks}, "interface: eth0": nil, "netns: blue": nil,
+	} {
+		for limit, want := range map[string][]string{"egress: {rate: 5Mbit, mode: shape}": want, "ingress: {rate: 5Mbit, mode: police}": nil} {
+			p, err := parse("p.yaml", []byte("version: 1\nscopes:\n  a: {"+selector+", "+limit+"}\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, b := range blindSpots(p.Scopes[0], func() surroundings { return on }) {
+				if b.Name == tunnelled || b.Name == otherUplinks {
+					got = append(got, b.Name)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %s: %q, want %q", selector, limit, got, want)
 			}
 		}
 	}

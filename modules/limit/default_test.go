@@ -3,12 +3,14 @@
 package limit
 
 import (
+	"errors"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"weir/core/module"
+	"weir/kernel/netns"
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
 	"weir/modules/limit/police"
@@ -51,13 +53,70 @@ func TestTheDefaultModeLimitsContainers(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	d.do(func() error {
 		testutil.Need(t, "bridge", exec.Command("ip", "link", "add", "br0", "type", "bridge").Run())
-		state := bound(t, d.host, map[string]int{}, "  a: {user: 7, egress: 8Mbit}\n  b: {prefix: 192.0.2.0/24, egress: 8Mbit}\n  c: {netns: nowhere-7f, egress: 8Mbit}\n")
+		state := bound(t, d.host, map[string]int{}, "  a: {user: 7, egress: 8Mbit}\n  b: {prefix: 192.0.2.0/24, egress: 8Mbit}\n  c: {netns: nowhere-7f, egress: 8Mbit}\n  d: {host: true, egress: 8Mbit}\n")
 		got, fallbacks := chooseModes(d.plane.(*plane).shape, state)
-		if a, b := treatmentOf(got.Scopes[0].Scope).Egress.Mode, treatmentOf(got.Scopes[1].Scope).Egress.Mode; a != police.ModePolice || b != police.ModeShape {
-			t.Errorf("user %s, prefix %s, want police and shape: %+v", a, b, fallbacks)
+		for scope, want := range map[int]string{0: police.ModePolice, 1: police.ModeShape, 3: police.ModePolice} {
+			if mode := treatmentOf(got.Scopes[scope].Scope).Egress.Mode; mode != want {
+				t.Errorf("%s: %s, want %s: %+v", got.Scopes[scope].Name, mode, want, fallbacks)
+			}
 		}
 		return nil
 	})
+}
+
+// Scopes with packets that the devices of this network namespace do not show as such, or show
+// twice, are policed.
+func TestTheDefaultModeLimitsPacketsThatNoDeviceShows(t *testing.T) {
+	for _, test := range []struct {
+		on      surroundings
+		policed []string
+	}{
+		{surroundings{}, nil},
+		{surroundings{forwards: true}, []string{"host", "user"}},
+		{surroundings{tunnel: "wg0"}, []string{"prefix"}},
+		{surroundings{stacked: "ppp0"}, []string{"host", "prefix", "user"}},
+		{surroundings{uplink: func() (string, error) { return "eth1 of another", nil }}, []string{"host", "prefix", "user"}},
+	} {
+		c := &chooser{facts: facts{surrounding: func() surroundings { return test.on }}}
+		var got []string
+		for _, kind := range []string{"host", "interface", "netns", "prefix", "user"} {
+			if c.unseen(kind).why != "" {
+				got = append(got, kind)
+			}
+		}
+		if !slices.Equal(got, test.policed) {
+			t.Errorf("%+v: %q policed, want %q", test.on, got, test.policed)
+		}
+	}
+}
+
+// A device that is moved into another network namespace is found, and a veth is none.
+func TestUplinksOfOtherNamespaces(t *testing.T) {
+	d := newShapedHost(t)
+	other := testutil.Namespace(t, "other")
+	before := namespaces
+	t.Cleanup(func() { namespaces = before })
+	namespaces = func(each func(*netns.Namespace) error) error { return errors.Join(each(d.client), each(other)) }
+	find := func() (found string) {
+		d.do(func() (err error) { found, err = anUplink(); return err })
+		return found
+	}
+	shell := func(line string) {
+		t.Helper()
+		d.do(func() error { return exec.Command("sh", "-c", line).Run() })
+	}
+	shell("ip link add v0 type veth peer name v1 netns " + other.Name + " && ip -n " + other.Name + " link set v1 up")
+	if got := find(); got != "" {
+		t.Errorf("uplink %q, want none", got)
+	}
+	d.do(func() error {
+		testutil.Need(t, "macvlan", exec.Command("ip", "link", "add", "mac0", "link", "eth0", "netns", other.Name, "type", "macvlan").Run())
+		return nil
+	})
+	shell("ip -n " + other.Name + " link set mac0 up")
+	if got := find(); !strings.HasPrefix(got, "mac0 of the network namespace net:[") {
+		t.Errorf("uplink %q, want mac0", got)
+	}
 }
 
 // A limit without a mode is shaped where fq exists. Elsewhere it is policed, and plan and status

@@ -54,11 +54,9 @@ func (c *chooser) obstacle(b module.Bound, d Direction) obstacle {
 		return c.atNamespace(b, d)
 	case "container":
 		return obstacle{why: "packets of a container with a network namespace of its own match no cgroup at a device", remedy: "limit its network namespace (netns) to shape it"}
-	case "cgroup", "unit", "user", "mark":
-		if c.surrounding().forwards {
-			return obstacle{why: "this host forwards, and packets of containers with a network namespace of their own match no " + kind + " at a device",
-				remedy: "write mode: shape if there are no such containers"}
-		}
+	}
+	if o := c.unseen(kind); o.why != "" {
+		return o
 	}
 	if b.Binding.Kind != "" {
 		if err := b.Binding.Kind.Needs(ebpf.SchedCLS); err != nil {
@@ -70,6 +68,30 @@ func (c *chooser) obstacle(b module.Bound, d Direction) obstacle {
 		c.everyone = &o
 	}
 	return *c.everyone
+}
+
+// unseen returns the obstacle for a scope of packets that an egress device of this network
+// namespace would not show as such, or show twice.
+func (c *chooser) unseen(kind string) obstacle {
+	if !everywhere(kind) {
+		return obstacle{}
+	}
+	on := c.surrounding()
+	switch {
+	case on.forwards && kind != "prefix":
+		return obstacle{why: "this host forwards, and packets of containers with a network namespace of their own match no " + kind + " at a device",
+			remedy: "write mode: shape if there are no such containers"}
+	case on.tunnel != "" && kind == "prefix":
+		return obstacle{why: "packets through the tunnel " + on.tunnel + " have other addresses at a device", remedy: "write mode: shape if the prefix is not behind a tunnel"}
+	case on.stacked != "":
+		return obstacle{why: "packets may pass two devices, " + on.stacked + " and the one below it, and would be charged at both", remedy: "limit an interface to shape it"}
+	}
+	if at, err := on.elsewhere(); err != nil {
+		return obstacleOf(err)
+	} else if at != "" {
+		return obstacle{why: "packets that leave by " + at + " pass no device of this network namespace", remedy: "limit an interface or a network namespace to shape it"}
+	}
+	return obstacle{}
 }
 
 // missing returns an error that names the missing qdisc.

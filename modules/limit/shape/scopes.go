@@ -42,27 +42,6 @@ func (w Work) devices() (all []Shaper) {
 	return all
 }
 
-// upperKinds are kinds of devices that send through a lower device, or have no queue to replace.
-var upperKinds = []string{"bridge", "bond", "team", "vlan", "macvlan", "ipvlan", "vrf", "ifb", "vxlan", "geneve", "gre", "gretap", "erspan",
-	"ip6gre", "ip6gretap", "ip6erspan", "ipip", "sit", "ip6tnl", "vti", "vti6", "xfrm", "wireguard", "nlmon", "vcan", "can"}
-
-// egressDevices returns the devices that send packets out of this network namespace, except
-// loopback and upper devices.
-func egressDevices() (all []rtnl.Device, err error) {
-	links, err := rtnl.Open(nil)
-	if err != nil {
-		return nil, err
-	}
-	defer links.Close()
-	devices, err := links.Devices()
-	for _, d := range devices {
-		if d.Name != "lo" && !slices.Contains(upperKinds, d.Kind) {
-			all = append(all, d)
-		}
-	}
-	return all, err
-}
-
 func unratedAt(d rtnl.Device) Shaper {
 	return Shaper{Device: d.Name, Index: d.Index, Direction: direction.Egress}
 }
