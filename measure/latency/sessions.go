@@ -212,6 +212,26 @@ func (s *Sessions) Running() int {
 	return len(s.open)
 }
 
+// Drain refuses new tests, and ends those without a datagram from their client. The channel is
+// closed after all running tests have stored their records. Results can be fetched until Close.
+func (s *Sessions) Drain() (stored <-chan struct{}) {
+	s.o.Gate.Drain()
+	s.mu.Lock()
+	var unused []*test
+	for _, t := range s.open {
+		if t.close() { // no test begins after this
+			unused = append(unused, t)
+		}
+	}
+	s.mu.Unlock()
+	for _, t := range unused {
+		t.expire()
+	}
+	ended := make(chan struct{})
+	go func() { s.all.Wait(); close(ended) }()
+	return ended
+}
+
 // Close ends all tests, stores their records, and closes the socket. A second call has no effect.
 func (s *Sessions) Close() error {
 	s.o.Gate.Drain()

@@ -311,6 +311,36 @@ func TestAStoppingServerStoresRunningTests(t *testing.T) {
 	}
 }
 
+func TestADrainLetsRunningTestsEnd(t *testing.T) {
+	s := start(t, "127.0.0.1:0", nil)
+	s.authorize(t, "m", "127.0.0.1")
+	s.authorize(t, "n", "127.0.0.1") // sends no datagram
+	p := s.peer(t, "127.0.0.1", "127.0.0.1")
+	p.send(kickoff)
+	p.echo()
+	stored := s.Drain()
+	var rejection *admission.Rejection
+	if _, err := s.Authorize("o", netip.MustParseAddr("127.0.0.1"), "uuid"); !errors.As(err, &rejection) || rejection.Kind != "drain" {
+		t.Errorf("a draining server authorizes a test: %v", err)
+	}
+	for range 5 {
+		p.echo()
+	}
+	s.count(t, "echo", 6)
+	select {
+	case <-stored:
+		t.Fatal("the test runs, and its record is stored")
+	default:
+	}
+	if got, err := s.Result(t.Context(), "m", netip.MustParseAddr("127.0.0.1")); err != nil || got.PacketsReceived != 6 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	<-stored
+	if len(s.records) != 1 || s.Running() != 0 {
+		t.Errorf("%d records, %d tests", len(s.records), s.Running())
+	}
+}
+
 // 100,000 mutated datagrams change nothing but counters.
 func TestManyMutatedDatagrams(t *testing.T) {
 	s := start(t, "127.0.0.1:0", nil)

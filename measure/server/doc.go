@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"time"
 
+	"weir/measure/msak"
 	"weir/measure/record"
 	"weir/measure/token"
 )
@@ -35,6 +36,8 @@ type Config struct {
 	TestDuration time.Duration
 	// TestSilence shortens the time after which a test's upload without payload ends; 0 is 3 s.
 	TestSilence time.Duration
+
+	drainTime time.Duration // replaces maxDrain in tests; 0 keeps it
 }
 
 // DefaultMaxTests is the bound of running tests without a measurement of the host: it is no
@@ -46,4 +49,8 @@ const (
 	idleTime      = 15 * time.Second
 	maxHeader     = 16 << 10
 	storeTime     = 30 * time.Second
+	// maxDrain is the time after which a stopping site ends its tests.
+	maxDrain = msak.MaxDuration + storeTime + time.Second
+	// resultTime is the time in which clients fetch the results of the last latency tests.
+	resultTime = 5 * time.Second
 )

@@ -30,8 +30,9 @@ func (s *Server) openLatency() error {
 	if err != nil {
 		return err
 	}
+	s.latencyGate = admission.New(latencyShare*s.config.MaxTests, latency.Keep)
 	o := latency.Options{
-		Gate: admission.New(latencyShare*s.config.MaxTests, latency.Keep), Version: s.config.Version, Commit: s.config.Commit, Duration: s.config.TestDuration, Grace: s.config.TestDuration,
+		Gate: s.latencyGate, Version: s.config.Version, Commit: s.config.Commit, Duration: s.config.TestDuration, Grace: s.config.TestDuration,
 		Count: func(result string) { s.metrics.datagrams.WithLabelValues(result).Inc() },
 		Store: s.storeLatency,
 	}

@@ -29,14 +29,14 @@ var bulkSchemes = [2]string{"ws", "wss"}
 // nearest answers /v2/nearest/EXPERIMENT/DATATYPE with this server's paths. A browser cannot read
 // the rejection of an upgrade, so that clients learn it here: status 429 with Retry-After, and the
 // problem document as the member "error".
-func (s *Server) nearest(schemes [2]string, paths ...string) http.HandlerFunc {
+func (s *Server) nearest(gate *admission.Gate, schemes [2]string, paths ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		client, err := clientOf(r)
 		if err != nil {
 			newProblem(http.StatusInternalServerError, "The client's address is not known", err.Error()).write(w)
 			return
 		}
-		if rejection := s.check(client); rejection != nil {
+		if rejection := s.check(gate, client); rejection != nil {
 			s.metrics.refused.WithLabelValues(rejection.Kind).Inc()
 			writeJSON(w, http.StatusTooManyRequests, map[string]problem{"error": refuse(w, rejection)})
 			return
@@ -78,9 +78,9 @@ func hostPort(host string, port uint16, scheme string) string {
 	return whole
 }
 
-// check returns the reason why a test of the client would not start now, or nil.
-func (s *Server) check(client netip.Addr) *admission.Rejection {
-	if rejection := s.gate.Check(client); rejection != nil {
+// check returns the reason why a test of the client at the gate would not start now, or nil.
+func (s *Server) check(gate *admission.Gate, client netip.Addr) *admission.Rejection {
+	if rejection := gate.Check(client); rejection != nil {
 		return rejection
 	}
 	if admitter, is := s.config.Store.(record.Admitter); is {

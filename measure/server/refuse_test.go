@@ -42,7 +42,7 @@ func TestTestsAboveTheMaximumAreRefused(t *testing.T) {
 	c := s.uploader(t)
 	s.refused(t, "its maximum of tests is 1", 503)
 	_ = c.Close()
-	testutil.Eventually(t, time.Minute, "the place is free", func() bool { return s.check(testAddress) == nil })
+	testutil.Eventually(t, time.Minute, "the place is free", func() bool { return s.check(s.gate, testAddress) == nil })
 }
 
 func TestAClientBlockHasAFairShare(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAClientBlockHasAFairShare(t *testing.T) {
 	s.uploader(t)
 	s.uploader(t)
 	s.refused(t, "have its fair share, 2 of 4", 200)
-	if r := s.check(testAddress); r != nil {
+	if r := s.check(s.gate, testAddress); r != nil {
 		t.Errorf("another client is refused: %v", r)
 	}
 }

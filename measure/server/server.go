@@ -37,6 +37,7 @@ type Server struct {
 	metricsAddress net.Listener // nil if the site has none
 	udp            *net.UDPConn // of latency tests; nil if the site has none
 	latency        *latency.Sessions
+	latencyGate    *admission.Gate
 	tests          context.Context
 	endTests       context.CancelFunc
 }
@@ -200,16 +201,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	all.Go(func() error {
 		<-stopped.Done()
-		tests, _, _ := s.gate.Running()
-		if tests > 0 {
-			s.config.Log.Info("drains: no new tests", "running", tests)
-		}
-		select {
-		case <-s.gate.Drain():
-		case <-time.After(msak.MaxDuration + storeTime + time.Second):
-			s.endTests()
-		}
-		_ = site.Close()
+		s.drain()
+		s.end(site)
 		if s.latency != nil {
 			_ = s.latency.Close()
 		}
@@ -245,14 +238,14 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc(ndt7.UploadPath, s.runTest(protocolNDT7, record.Upload))
 	mux.HandleFunc(msak.DownloadPath, s.runTest(protocolMSAK, record.Download))
 	mux.HandleFunc(msak.UploadPath, s.runTest(protocolMSAK, record.Upload))
-	mux.HandleFunc("GET /v2/nearest/ndt/ndt7", s.nearest(bulkSchemes, ndt7.DownloadPath, ndt7.UploadPath))
-	mux.HandleFunc("GET /v2/nearest/msak/throughput1", s.nearest(bulkSchemes, msak.DownloadPath, msak.UploadPath))
+	mux.HandleFunc("GET /v2/nearest/ndt/ndt7", s.nearest(s.gate, bulkSchemes, ndt7.DownloadPath, ndt7.UploadPath))
+	mux.HandleFunc("GET /v2/nearest/msak/throughput1", s.nearest(s.gate, bulkSchemes, msak.DownloadPath, msak.UploadPath))
 	if s.latency != nil {
 		for _, method := range []string{"GET ", "POST "} {
 			mux.HandleFunc(method+latency.AuthorizePath, s.authorize)
 		}
 		mux.HandleFunc("GET "+latency.ResultPath, s.result)
-		mux.HandleFunc("GET /v2/nearest/msak/latency1", s.nearest(httpSchemes, latency.AuthorizePath, latency.ResultPath))
+		mux.HandleFunc("GET /v2/nearest/msak/latency1", s.nearest(s.latencyGate, httpSchemes, latency.AuthorizePath, latency.ResultPath))
 	}
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -276,7 +269,7 @@ func (s *Server) inside() http.Handler {
 
 // health answers 200 if a new client's test would start now, else 503 with the reason.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	if rejection := s.check(netip.Addr{}); rejection != nil {
+	if rejection := s.check(s.gate, netip.Addr{}); rejection != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(int(rejection.RetryAfter.Seconds())))
 		newProblem(http.StatusServiceUnavailable, "The server runs no new tests", rejection.Detail).write(w)
 		return

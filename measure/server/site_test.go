@@ -24,6 +24,7 @@ type memory struct {
 	texts map[string][]string
 	fail  error
 	full  error
+	pause time.Duration // of each Store; set it before the tests
 }
 
 func (m *memory) Store(_ context.Context, datatype, _ string, _ time.Time, v any) error {
@@ -31,6 +32,7 @@ func (m *memory) Store(_ context.Context, datatype, _ string, _ time.Time, v any
 	if err != nil {
 		return err
 	}
+	time.Sleep(m.pause)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
