@@ -3,7 +3,7 @@
 // Package server is a measurement site: ndt7 and msak in clear and over TLS, latency tests, a
 // Locate-compatible /v2/nearest for itself, /health and metrics.
 //
-// Anyone may connect, so each client costs bounded memory and time: 5 s for a handshake, 3 s beyond
+// Anyone may connect, so each client costs bounded memory and time: 5 s for a handshake, 4 s beyond
 // the duration of a test, 16 KiB of request header, and a bounded number of connections a client
 // block.
 package server

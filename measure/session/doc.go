@@ -20,6 +20,9 @@ const (
 	// MaxSilence is the time after which an upload without payload ends.
 	MaxSilence = 3 * time.Second
 
+	// closeGrace is the time for the last write and for the client's Close after ours.
+	closeGrace = time.Second
+
 	minMessage  = 1 << 12 // bytes of a message on slow links
 	messageTime = 50 * time.Millisecond
 )

@@ -75,7 +75,8 @@ type Result struct {
 }
 
 // Serve runs the test and closes its connection. store makes the records durable before the client
-// receives Close 1000. Serve returns after at most Duration and CloseTime, plus the time of store.
+// receives Close 1000. Serve returns after at most Duration and CloseTime, plus the time of store and
+// a second.
 func Serve(ctx context.Context, t Test, store func(Result) error) Result {
 	r := &run{Test: t, start: time.Now(), sentPings: map[int64]record.Ping{}, status: websocket.Normal, reason: "the test is complete, and its record is stored"}
 	defer func() { _ = t.Conn.Close() }()
@@ -110,15 +111,21 @@ func Serve(ctx context.Context, t Test, store func(Result) error) Result {
 	r.mu.Lock()
 	violated := r.status != websocket.Normal
 	r.mu.Unlock()
+	// The records may have taken longer than the client's time: its Close still needs some.
+	late := end.Before(time.Now().Add(closeGrace))
+	if late {
+		end = time.Now().Add(closeGrace)
+		_ = r.Conn.SetReadDeadline(end)
+	}
 	if violated { // a client that ignores the Close frame keeps its place for a second at most
-		_ = r.Conn.SetReadDeadline(time.Now().Add(time.Second))
+		_ = r.Conn.SetReadDeadline(time.Now().Add(closeGrace))
 	}
 	// The TCP connection ends after the peer's Close (RFC 6455, section 7.1.1).
 	select {
 	case <-reader:
 	case <-time.After(time.Until(end)):
 	}
-	if violated {
+	if violated || late {
 		r.linger()
 	}
 	return result
@@ -257,7 +264,7 @@ func (r *run) read(stop func()) {
 		if err != nil {
 			r.fail(err)
 			// A blocked bulk message has a second to end, so that the Close frame can follow.
-			_ = r.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+			_ = r.Conn.SetWriteDeadline(time.Now().Add(closeGrace))
 			stop()
 			return
 		}
@@ -330,10 +337,11 @@ func (r *run) close(stored error) {
 	if stored != nil {
 		status, reason = websocket.Internal, "the record of the test could not be stored"
 	}
+	_ = r.Conn.SetWriteDeadline(time.Now().Add(closeGrace)) // the former one may have ended during store
 	_ = r.Conn.WriteClose(status, reason)
 }
 
-// linger reads on after a violation until the read deadline: the end of a connection with unread
+// linger reads on until the read deadline: the end of a connection with unread
 // data is a reset, which may overtake the Close frame.
 func (r *run) linger() {
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Conn.Conn, 1<<24))
