@@ -11,8 +11,8 @@ import (
 	"weir/measure/session"
 )
 
-// drain refuses new tests and returns after the running ones have ended and stored their records. It
-// ends tests that take longer than maxDrain, and waits for their records too.
+// drain refuses new tests and returns after the running ones have ended and stored their records.
+// It ends tests that take longer than maxDrain, and waits for their records too.
 func (s *Server) drain() {
 	tests, _, _ := s.gate.Running()
 	if s.latency != nil {

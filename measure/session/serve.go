@@ -75,8 +75,8 @@ type Result struct {
 }
 
 // Serve runs the test and closes its connection. store makes the records durable before the client
-// receives Close 1000. Serve returns after at most Duration and CloseTime, plus the time of store and
-// a second.
+// receives Close 1000. Serve returns after at most Duration and CloseTime, plus the time of store
+// and a second.
 func Serve(ctx context.Context, t Test, store func(Result) error) Result {
 	r := &run{Test: t, start: time.Now(), sentPings: map[int64]record.Ping{}, status: websocket.Normal, reason: "the test is complete, and its record is stored"}
 	defer func() { _ = t.Conn.Close() }()
