@@ -24,6 +24,8 @@ char datagrams_license[] SEC("license") = "Dual BSD/GPL";
 #define LOOPBACK 1 /* index of its device */
 #define PROTOCOL_ICMPV6 58
 #define SECOND 1000000000ULL
+#define SMALL 256 /* octets: max. of a datagram with a reserve */
+#define RESERVE 4 /* bursts that small datagrams may find */
 
 enum { EGRESS = 0, INGRESS = 1 };
 
@@ -112,10 +114,13 @@ static __always_inline int read_peer(struct __sk_buff *skb, __u32 at, struct dat
 	return 0;
 }
 
-/* Charges a datagram. Returns 0 if the virtual queue is too long. */
+/*
+ * Charges a datagram. Returns 0 if the virtual queue is too long. Small ones, such as those of DNS,
+ * pass beside bulk, which keeps the queue at its burst: they have a reserve.
+ */
 static __always_inline int charge(struct datagrams_queue *q, const struct datagrams_limit *limit, __u32 octets)
 {
-	__u64 rate = limit->rate, now = bpf_ktime_get_ns();
+	__u64 rate = limit->rate, now = bpf_ktime_get_ns(), most = octets <= SMALL ? limit->burst * RESERVE : limit->burst;
 
 	__sync_fetch_and_add(&q->offered, octets);
 	if (rate) {
@@ -124,7 +129,7 @@ static __always_inline int charge(struct datagrams_queue *q, const struct datagr
 		for (int i = 0; i < 8; i++) {
 			__u64 former = q->free, start = former > now ? former : now;
 
-			if (start - now > limit->burst) {
+			if (start - now > most) {
 				__sync_fetch_and_add(&q->dropped, 1);
 				return 0;
 			}
