@@ -49,6 +49,7 @@ struct datagrams_queue {
 	__u64 passed;  /* octets with headers */
 	__u64 offered; /* octets, dropped ones included */
 	__u64 dropped; /* datagrams */
+	__u64 rate;    /* octets/s: at the last charge */
 };
 
 struct {
@@ -127,14 +128,19 @@ static __always_inline int charge(struct datagrams_queue *q, const struct datagr
 		__u64 cost = octets * SECOND / rate;
 
 		for (int i = 0; i < 8; i++) {
-			__u64 former = q->free, start = former > now ? former : now;
+			__u64 former = q->free, behind = former > now ? former - now : 0, charged = q->rate;
 
-			if (start - now > most) {
+			/* A queue of octets is shorter at a higher rate. At a lower rate it keeps its time. */
+			if (charged && charged < rate)
+				behind = behind * charged / rate;
+			if (behind > most) {
 				__sync_fetch_and_add(&q->dropped, 1);
 				return 0;
 			}
-			if (__sync_val_compare_and_swap(&q->free, former, start + cost) == former)
+			if (__sync_val_compare_and_swap(&q->free, former, now + behind + cost) == former) {
+				q->rate = rate;
 				break;
+			}
 		}
 	}
 	__sync_fetch_and_add(&q->passed, octets);

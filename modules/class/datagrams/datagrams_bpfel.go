@@ -30,6 +30,7 @@ type datagramsDatagramsQueue struct {
 	Passed  uint64
 	Offered uint64
 	Dropped uint64
+	Rate    uint64
 }
 
 // Names of all BPF objects in the ELF.

@@ -95,3 +95,21 @@ func TestSmallDatagramsPassBesideBulk(t *testing.T) {
 		t.Errorf("%d further datagrams passed", passed)
 	}
 }
+
+// TestARisingRateShortensTheQueue sends a datagram at a low rate, which blocks the queue for a
+// time, and one after the rate has risen.
+func TestARisingRateShortensTheQueue(t *testing.T) {
+	s := newSender(t)
+	s.set(t, 1, time.Second)
+	if passed := s.send(t, 2, 1400); passed != 1 {
+		t.Errorf("%d datagrams passed at an octet per second, want 1", passed)
+	}
+	s.set(t, 1e9, 5*time.Millisecond)
+	if passed := s.send(t, 1, 1400); passed != 1 {
+		t.Error("the first datagram at the higher rate was dropped")
+	}
+	s.set(t, 1, time.Second)
+	if passed := s.send(t, 2, 1400); passed != 1 {
+		t.Errorf("%d datagrams passed at the low rate again, want 1", passed)
+	}
+}
