@@ -112,7 +112,11 @@ func chooseModesBy(h shape.Host, s module.State, f facts) (module.State, []fallb
 		}
 		return obstacle{}
 	})
+	failed := failedShaping(h)
 	c.each(func(b module.Bound, d Direction, mode string) obstacle {
+		if mode == "" && failed.why != "" {
+			return failed
+		}
 		if mode == "" {
 			return c.obstacle(b, d)
 		}

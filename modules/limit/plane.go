@@ -133,16 +133,29 @@ func (p *plane) Apply(have, want module.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	planned := p.PlanNotes(want)
-	if want, _, _, err = p.settle(want); err != nil {
-		return nil, err
+	for {
+		planned := p.PlanNotes(want)
+		settled, _, _, err := p.settle(want)
+		if err != nil {
+			return nil, err
+		}
+		notes, unshaped, err := p.change(have, settled)
+		if unshaped == nil || !triesPolicing(p.shape, want, unshaped) {
+			return slices.Concat(notes, planned), errors.Join(err, unshaped)
+		}
+		have = settled
 	}
+}
+
+// change changes both data planes between states with modes. unshaped is an error of the shapers
+// alone: the policer has changed.
+func (p *plane) change(have, want module.State) (notes []string, unshaped, err error) {
 	had, rest, work := policedState(have), policedState(want), shapedState(want)
 	if err := p.dropLeases(have, want); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := p.shape.Cede(work); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !rest.Empty() {
 		notes, err = p.police.Apply(had, rest)
@@ -150,16 +163,18 @@ func (p *plane) Apply(have, want module.State) (notes []string, err error) {
 		_, err = p.police.Release()
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	shaping := p.shape
 	shaping.Foreign = &netns.Few{Most: maxForeign}
-	err = shaping.Apply(shapedState(have).Assignments, work)
-	if err == nil {
+	if unshaped = applyShapers(shaping, shapedState(have).Assignments, work); unshaped == nil {
 		err = p.arrangeLeases(want)
 	}
-	return slices.Concat(notes, planned, skippedNamespaces(shaping.Foreign)), err
+	return slices.Concat(notes, skippedNamespaces(shaping.Foreign)), unshaped, err
 }
+
+// applyShapers is the shaper's Apply. Tests replace it.
+var applyShapers = shape.Host.Apply
 
 // PlanNotes names the directions that are policed for an obstacle or because of filters, the qdisc
 // trees that shaping replaces, and scopes without a device to shape at.
