@@ -20,6 +20,7 @@ const (
 	maxPaths     = 65_535 // PATHS-LIMIT has 16 bits
 	maxTolerance = 255
 	maxAddresses = 256 // of a port
+	minStale     = time.Second
 	maxStale     = 24 * time.Hour
 	minRate      = units.BitRate(1e6)
 	maxPassword  = 80 // bytes of a TCP MD5 key in Linux
@@ -115,8 +116,8 @@ func (r *reader) choose() Choose {
 	}
 	if k.Stale != nil {
 		c.Stale = time.Duration(*k.Stale)
-		if c.Stale > maxStale {
-			r.Add(k.At("stale"), "", "choose.stale: %s is above %s", c.Stale, maxStale)
+		if !k.Flawed("stale") && (c.Stale < minStale || c.Stale > maxStale) {
+			r.Add(k.At("stale"), "", "choose.stale: %s is outside %s to %s", c.Stale, minStale, maxStale)
 		}
 	}
 	return c

@@ -146,10 +146,12 @@ func (x *engine) set(p netip.Prefix, column rib.PortID, attrs wire.Attrs, hop ne
 
 // withdraw removes a path of the feed. The caller holds mu.
 func (x *engine) withdraw(p netip.Prefix, column rib.PortID) {
-	x.touch(p)
-	if x.table.rib.Withdraw(p, column) {
-		x.changed()
+	if x.table.rib.Path(p, column) == 0 {
+		return
 	}
+	x.touch(p)
+	x.table.rib.Withdraw(p, column)
+	x.changed()
 }
 
 // changed counts a change. It flushes a full batch at once, and has a smaller batch flushed soon.

@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/ix/rib"
 	"weir/ix/session"
 	"weir/ix/wire"
 	"weir/kernel/testutil"
@@ -148,15 +152,101 @@ func twoKeepalives(conn io.Reader) error {
 	return nil
 }
 
+// The time of a snapshot is that of the last contact with the feed: saves and restarts without
+// feed do not extend the stale time.
+func TestRestartsDoNotExtendTheStaleTime(t *testing.T) {
+	l := newLab(t, session4, oneMember)
+	l.config.Choose.Stale = 6 * time.Minute
+	state := t.TempDir()
+	s, err := New(l.config, Options{State: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stale.Stop()
+	x := s.engine
+	column, _ := x.table.column()
+	x.open = true
+	x.set(someprefix, column, attributes(hopOf(someprefix, 0), ases[0]), hopOf(someprefix, 0))
+	s.feed.left = time.Now().Add(-5 * time.Minute)
+	for range 2 {
+		if err := s.save(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(state, snapshotName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.ModTime().Unix() != s.feed.left.Unix() {
+			t.Errorf("the snapshot's time is %v; the last contact was at %v", info.ModTime(), s.feed.left)
+		}
+	}
+	if s, err = New(l.config, Options{State: state}); err != nil {
+		t.Fatal(err)
+	}
+	s.stale.Stop()
+	if n := s.Status().Table.Paths; n != 1 {
+		t.Errorf("%d paths", n)
+	}
+	if err := s.save(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.loadSnapshot(); err != nil || left > 3*time.Minute {
+		t.Errorf("the paths stay for %v, %v", left, err)
+	}
+}
+
+// Temporary files of a killed process go.
+func TestTemporaryFilesAreRemoved(t *testing.T) {
+	l := newLab(t, session4, oneMember)
+	state := t.TempDir()
+	for _, name := range []string{snapshotName + ".123", drainedName + ".456", "other.123"} {
+		testutil.Write(t, filepath.Join(state, name), "half")
+	}
+	_, _ = l.start(Options{State: state})
+	testutil.Eventually(t, patience, "one file", func() bool {
+		all, err := os.ReadDir(state)
+		return err == nil && len(all) == 1 && all[0].Name() == "other.123"
+	})
+}
+
+// The expiry of a silent feed leaves the paths of a session that is established meanwhile: the
+// table is locked before the session is looked for.
+func TestTheExpiryLeavesANewSession(t *testing.T) {
+	b := newBench(t)
+	f := b.s.feed
+	b.set(someprefix, 0, 0)
+	f.former = []rib.PortID{0}
+	f.mu.Lock()
+	done := make(chan struct{})
+	go func() { defer close(done); f.expire() }()
+	testutil.Eventually(t, patience, "the lock of the table", func() bool {
+		if b.x.mu.TryLock() {
+			b.x.mu.Unlock()
+			return false
+		}
+		return true
+	})
+	f.current = &session.Session{}
+	f.mu.Unlock()
+	<-done
+	b.s.stale.Stop()
+	if n := b.x.table.rib.Stats().Paths; n != 1 {
+		t.Error("the paths of the new session are gone")
+	}
+}
+
 // A silent feed: the paths stay for the stale time, then members receive withdrawals.
 func TestStalePathsAreWithdrawn(t *testing.T) {
 	l := newLab(t, session4, oneMember)
-	s, _ := l.start(Options{})
+	state := t.TempDir()
+	s, stop := l.start(Options{State: state, Save: 10 * time.Millisecond})
 	b := feedOver(t, l.dial("0.1"))
 	load(t, b)
 	b.end(t)
 	r := join(t, l.dial("2.1"), routerOpen(64999, "10.0.0.1"))
 	r.complete()
+	snapshot := func() bool { _, err := os.Stat(filepath.Join(state, snapshotName)); return err == nil }
+	testutil.Eventually(t, patience, "a snapshot", snapshot)
 	if len(r.all()) != 3 {
 		t.Errorf("%d prefixes while the feed is there", len(r.all()))
 	}
@@ -167,6 +257,13 @@ func TestStalePathsAreWithdrawn(t *testing.T) {
 		t.Errorf("%d prefixes within the stale time", len(r.all()))
 	}
 	testutil.Eventually(t, patience, "withdrawals", func() bool { s.feed.expire(); return len(r.all()) == 0 })
+	testutil.Eventually(t, patience, "no snapshot", func() bool { return !snapshot() })
+	stop()
+	s, _ = l.start(Options{State: state})
+	if n := s.Status().Table.Paths; n != 0 {
+		t.Errorf("%d withdrawn paths are back after a restart", n)
+	}
+	r = join(t, l.dial("2.1"), routerOpen(64999, "10.0.0.1"))
 	b = feedOver(t, l.dial("0.1"))
 	load(t, b)
 	b.end(t)

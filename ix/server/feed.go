@@ -24,7 +24,8 @@ type feed struct {
 	current  *session.Session // established; nil for none
 	opening  *attempt         // behind its OPEN
 	since    time.Time
-	last     error // end of the last session
+	last     error     // end of the last session
+	left     time.Time // of that end, or of the snapshot
 	messages int
 	addPath  [2]bool
 
@@ -108,7 +109,7 @@ func (f *feed) talk(ctx context.Context, conn net.Conn, dialed bool) {
 	f.mu.Lock()
 	mine := f.current == s
 	if mine {
-		f.current, f.last = nil, err
+		f.current, f.last, f.left = nil, err, time.Now()
 	}
 	f.mu.Unlock()
 	if mine {
@@ -202,18 +203,30 @@ func sends(open *wire.Open, f wire.Family) bool {
 
 // expire withdraws all paths of a feed that has been silent for too long.
 func (f *feed) expire() {
+	x := f.server.engine
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	// A session that is established from here on waits in begin.
 	if !f.idle() { // a session, or the attempt of one
 		f.server.stale.Reset(f.server.options.OpenWait)
 		return
 	}
-	x := f.server.engine
 	f.server.log.Warn("feed: silent for too long, its paths are withdrawn", "after", x.exchange.Choose.Stale)
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	f.retire()
 	x.clear(f.former)
 	f.former = nil
 	x.serve(true)
+	f.server.saveSoon() // removes the snapshot
+}
+
+// contact returns the time until which the feed was there: now, or the end of the last session.
+func (f *feed) contact() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil {
+		return time.Now()
+	}
+	return f.left
 }
 
 var errRetired = errors.New("replaced by a newer session")

@@ -22,6 +22,7 @@ import (
 type bench struct {
 	t *testing.T
 	l *lab
+	s *Server
 	x *engine
 }
 
@@ -45,7 +46,7 @@ func (l *lab) bench() *bench {
 			t.Fatal("no column")
 		}
 	}
-	return &bench{t, l, x}
+	return &bench{t, l, s, x}
 }
 
 // reader is a member and its router.
@@ -246,5 +247,18 @@ func TestIdentifiersDependOnNames(t *testing.T) {
 	l.config.Sponsors = append(all[:0:0], append([]config.Sponsor{more}, all...)...)
 	if diff := cmp.Diff(before, paths()); diff != "" {
 		t.Errorf("paths with another file: %s", diff)
+	}
+}
+
+// A withdrawal of an absent path is no change: a feed of unknown next hops fills no batch.
+func TestUnknownNextHopsFillNoBatch(t *testing.T) {
+	b := newBench(t)
+	b.join()
+	stranger := netip.MustParseAddr("10.99.9.9")
+	for i := range 100 {
+		b.x.set(netip.MustParsePrefix(fmt.Sprintf("192.0.%d.0/24", i)), 0, attributes(stranger, 64500), stranger)
+	}
+	if n := len(b.x.order); n > 0 || b.x.version > 0 {
+		t.Errorf("%d prefixes are in the batch", n)
 	}
 }

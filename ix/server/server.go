@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -70,6 +71,7 @@ type Server struct {
 	failed  map[netip.Addr]string   // end of the last session, by member address
 	opening map[netip.Addr]net.Conn // before the OPEN, one for each member address
 	saving  chan struct{}
+	saved   time.Time // contact of the feed in the last snapshot; of the saver
 }
 
 // link is a connection of a member, from its OPEN on.
@@ -107,11 +109,13 @@ func New(e *config.Exchange, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.feed = &feed{server: s}
-	s.stale = time.AfterFunc(e.Choose.Stale, s.feed.expire)
+	s.stale = time.AfterFunc(math.MaxInt64, s.feed.expire)
 	if e.Feed.RIB != "" {
 		return s, s.loadFile(e.Feed.RIB)
 	}
-	return s, s.loadSnapshot()
+	left, err := s.loadSnapshot()
+	s.stale.Reset(left)
+	return s, err
 }
 
 func set[T comparable](value *T, fallback T) {
@@ -161,6 +165,7 @@ func (s *Server) Run(ctx context.Context) error {
 		listeners = append(listeners, l)
 	}
 	defer s.stale.Stop()
+	s.tidy() // the addresses are Weir's: no other server writes here
 	all, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
 		context.AfterFunc(ctx, func() { _ = l.Close() })

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -41,7 +42,6 @@ func (s *Server) loadFile(name string) error {
 	if err := s.load(file, nil); err != nil {
 		return fault.New(fault.Usage, "name a sound MRT file", "%s: %w", name, err)
 	}
-	s.stale.Stop()
 	s.engine.mu.Lock()
 	s.engine.serve(true)
 	s.engine.mu.Unlock()
@@ -49,39 +49,46 @@ func (s *Server) loadFile(name string) error {
 }
 
 // loadSnapshot reads the snapshot of a former process, if it is recent: its paths are sent at once,
-// as paths of a former session of the feed.
-func (s *Server) loadSnapshot() error {
+// as paths of a former session of the feed. It returns the time for which they stay. The time of
+// the file is that of the last contact with the feed, at most two intervals too early.
+func (s *Server) loadSnapshot() (left time.Duration, err error) {
+	stale := s.engine.exchange.Choose.Stale
 	if s.options.State == "" {
-		return nil
+		return stale, nil
 	}
 	name := filepath.Join(s.options.State, snapshotName)
 	file, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return stale, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the snapshot: %w", err)
+		return stale, fmt.Errorf("read the snapshot: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	most := s.engine.exchange.Choose.Stale + 2*s.options.Save
-	if info, err := file.Stat(); err == nil && time.Since(info.ModTime()) > most {
+	info, err := file.Stat()
+	if err != nil {
+		return stale, fmt.Errorf("read the snapshot: %w", err)
+	}
+	most := stale + 2*s.options.Save
+	if left = most - time.Since(info.ModTime()); left <= 0 {
 		s.log.Info("the snapshot is too old", "file", name, "limit", most)
-		return nil
+		return stale, nil
 	}
 	columns := map[rib.PortID]bool{}
 	if err := s.load(file, columns); err != nil {
 		s.log.Warn("the snapshot is unusable; members wait for the feed", "file", name, "reason", err)
 		s.engine.table = newTable(s.engine.exchange)
-		return nil
+		return stale, nil
 	}
+	s.log.Info("the snapshot is loaded", "paths", s.engine.table.rib.Stats().Paths)
+	s.feed.left, s.saved = info.ModTime(), info.ModTime()
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
 	for c := range columns {
 		s.feed.former = append(s.feed.former, c)
 	}
-	s.log.Info("the snapshot is loaded", "paths", s.engine.table.rib.Stats().Paths)
-	s.engine.mu.Lock()
 	s.engine.serve(false)
-	s.engine.mu.Unlock()
-	return nil
+	return min(stale, left), nil
 }
 
 // load adds the routes of an MRT stream, one column per peer and path identifier.
@@ -118,6 +125,24 @@ func (s *Server) load(from io.Reader, used map[rib.PortID]bool) error {
 	return nil
 }
 
+// tidy removes temporary files that a killed process has left.
+func (s *Server) tidy() {
+	if s.options.State == "" {
+		return
+	}
+	all, err := os.ReadDir(s.options.State)
+	if err != nil {
+		return // the saver reports it
+	}
+	for _, f := range all {
+		if strings.HasPrefix(f.Name(), snapshotName+".") || strings.HasPrefix(f.Name(), drainedName+".") {
+			if err := os.Remove(filepath.Join(s.options.State, f.Name())); err != nil {
+				s.log.Warn("a temporary file stays", "reason", err)
+			}
+		}
+	}
+}
+
 // saveSoon asks for a snapshot.
 func (s *Server) saveSoon() {
 	select {
@@ -150,17 +175,42 @@ func (s *Server) saver(ctx context.Context) error {
 	}
 }
 
-// save writes the table to the snapshot, chunk by chunk beside its changes. The feed corrects
-// differences between chunks after a restart.
+// save writes the table to the snapshot, with the time of the last contact with the feed: without
+// feed, restarts do not make paths younger. An empty table removes the snapshot.
 func (s *Server) save() error {
 	x := s.engine
+	name := filepath.Join(s.options.State, snapshotName)
 	x.mu.Lock()
-	ready := x.open && x.table.rib.Stats().Paths > 0
+	open, paths := x.open, x.table.rib.Stats().Paths
 	x.mu.Unlock()
-	if !ready {
+	if !open {
 		return nil
 	}
-	return atomicfile.Write(filepath.Join(s.options.State, snapshotName), 0o600, func(w io.Writer) error {
+	if paths == 0 {
+		if err := os.Remove(name); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		return atomicfile.Sync(s.options.State)
+	}
+	contact := s.feed.contact()
+	if contact.Equal(s.saved) {
+		return nil
+	}
+	if err := s.write(name); err != nil {
+		return err
+	}
+	s.saved = contact
+	return os.Chtimes(name, contact, contact)
+}
+
+// write writes the table to a file, chunk by chunk beside its changes. The feed corrects
+// differences between chunks after a restart.
+func (s *Server) write(name string) error {
+	x := s.engine
+	return atomicfile.Write(name, 0o600, func(w io.Writer) error {
 		pack, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(4<<20))
 		if err != nil {
 			return err
