@@ -117,6 +117,12 @@ func (h *Held) Close() error {
 	return h.detach()
 }
 
+// request is an echo request without a reply.
+type request struct {
+	at   time.Time
+	lost bool // counted as a loss; a later reply is a sample all the same
+}
+
 // steering measures round trips and sets the limit.
 type steering struct {
 	objects *datagramsObjects
@@ -126,7 +132,7 @@ type steering struct {
 	peer    netip.Addr
 	known   map[netip.Addr]*controller
 	now     *controller // of the peer
-	sent    map[uint16]time.Time
+	sent    map[uint16]request
 	seq     uint16
 	began   time.Time
 	total   uint64    // octets offered in both directions at the last tick
@@ -140,7 +146,7 @@ type steering struct {
 
 func newSteering(objects *datagramsObjects, d dscp.DSCP) steering {
 	now := time.Now()
-	return steering{objects: objects, class: d, replies: make(chan reply, 64), known: map[netip.Addr]*controller{}, sent: map[uint16]time.Time{},
+	return steering{objects: objects, class: d, replies: make(chan reply, 64), known: map[netip.Addr]*controller{}, sent: map[uint16]request{},
 		began: now, stepped: now, octets: map[netip.Addr]uint64{}}
 }
 
@@ -190,20 +196,27 @@ func (s *steering) tick(now time.Time) time.Duration {
 		return idlePause
 	}
 	s.expire(now)
-	s.seq++
-	s.sent[s.seq] = now
-	_ = s.echoes.send(s.seq) // counts as lost
+	_ = s.echoes.send(s.request(now)) // counts as lost
 	return s.now.interval()
 }
 
-// expire counts the requests without a reply.
+// request stores a request and returns its sequence number.
+func (s *steering) request(now time.Time) uint16 {
+	s.seq++
+	s.sent[s.seq] = request{at: now}
+	return s.seq
+}
+
+// expire counts the requests without a reply as lost, and later forgets them.
 func (s *steering) expire(now time.Time) {
-	for seq, at := range s.sent {
-		if now.Sub(at) < 200*time.Millisecond+2*s.now.srtt {
-			continue
+	for seq, r := range s.sent {
+		switch age := now.Sub(r.at); {
+		case age >= silentAfter+2*s.now.srtt:
+			delete(s.sent, seq)
+		case age >= 200*time.Millisecond+2*s.now.srtt && !r.lost:
+			s.sent[seq] = request{r.at, true}
+			s.now.lose(now.Sub(s.began))
 		}
-		delete(s.sent, seq)
-		s.now.lose(now.Sub(s.began))
 	}
 	if now.Sub(s.heard) > silentAfter {
 		s.now.silence()
@@ -213,13 +226,13 @@ func (s *steering) expire(now time.Time) {
 
 // take takes a reply.
 func (s *steering) take(r reply) {
-	at, waits := s.sent[r.seq]
+	sent, waits := s.sent[r.seq]
 	if r.from != s.echoes || !waits {
 		return
 	}
 	delete(s.sent, r.seq)
 	s.heard = r.at
-	s.now.sample(r.at.Sub(s.began), max(time.Microsecond, r.at.Sub(at)), s.rate(r.at))
+	s.now.sample(r.at.Sub(s.began), max(time.Microsecond, r.at.Sub(sent.at)), s.rate(r.at))
 	_ = s.apply()
 }
 
