@@ -106,6 +106,14 @@ func TestTheServicesAreExposedLittle(t *testing.T) {
 	}
 }
 
+// The lender sends echo requests to all peers of lent commands.
+func TestTheLenderMayMeasureRoundTrips(t *testing.T) {
+	unit := read(t, "weir-lend.service")
+	if !regexp.MustCompile(`(?m)^CapabilityBoundingSet=.*\bCAP_NET_RAW\b`).MatchString(unit) || strings.Contains(unit, "IPAddressDeny=") {
+		t.Error("the service has no CAP_NET_RAW, or denies addresses")
+	}
+}
+
 func TestInstallLaysOutWhatThePackageHas(t *testing.T) {
 	root := t.TempDir()
 	binary := filepath.Join(root, "weir")

@@ -139,6 +139,9 @@ func (c *classed) hold(group string) (io.Closer, error) {
 func scavengeDatagrams(a *cli.App, group string, into *classed) (io.Closer, error) {
 	held, err := into.holdDatagrams(group)
 	if err == nil {
+		if err := held.Unmeasured(); err != nil {
+			a.Say("%s", slowDatagrams(err))
+		}
 		return held, nil
 	}
 	if fault.Of(err) == fault.Permission {
@@ -149,7 +152,7 @@ func scavengeDatagrams(a *cli.App, group string, into *classed) (io.Closer, erro
 }
 
 // holdDatagrams holds the datagrams of a cgroup until it is closed, which keeps the counts.
-func (c *classed) holdDatagrams(group string) (io.Closer, error) {
+func (c *classed) holdDatagrams(group string) (*holdingDatagrams, error) {
 	held, err := datagrams.Hold(group, c.DSCP)
 	if err != nil {
 		return nil, err
@@ -171,6 +174,11 @@ func (c *classed) countedDatagrams(held *datagrams.Held) error {
 	counts, err := held.Counts()
 	c.Datagrams = &counts
 	return err
+}
+
+// slowDatagrams describes datagrams without measured round trips.
+func slowDatagrams(err error) string {
+	return fmt.Sprintf("its UDP and QUIC have %s: %v", units.BitRate(8*datagrams.Unmeasured), err)
 }
 
 // keepsDatagrams describes datagrams without a limit.

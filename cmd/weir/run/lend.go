@@ -157,6 +157,9 @@ func (l *lent) class(name string) (*lend.Class, error) {
 	var datagram *datagrams.Held
 	holdDatagrams := func(group string) (_ io.Closer, err error) {
 		if datagram, err = datagrams.Hold(group, codepoint); err == nil {
+			if err := datagram.Unmeasured(); err != nil {
+				of.Notes = append(of.Notes, slowDatagrams(err))
+			}
 			return datagram, nil
 		}
 		if fault.Of(err) == fault.Permission {

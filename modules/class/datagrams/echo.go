@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dscp"
+	"weir/kernel/bpferr"
 )
 
 // Types of ICMP messages (RFC 792, RFC 4443).
@@ -36,6 +37,16 @@ type reply struct {
 	from *echoes
 	seq  uint16
 	at   time.Time
+}
+
+// mayMeasure reports a missing right to send echo requests.
+func mayMeasure() error {
+	conn, err := net.ListenIP("ip4:icmp", nil)
+	if err != nil {
+		return bpferr.Needs{Capabilities: "CAP_NET_RAW"}.Fault("measure round trips, which needs CAP_NET_RAW", err)
+	}
+	_ = conn.Close()
+	return nil
 }
 
 func openEchoes(peer netip.Addr, d dscp.DSCP, id uint16, replies chan<- reply) (*echoes, error) {

@@ -35,6 +35,7 @@ type Held struct {
 	links   []link.Link
 	steering
 	stop, done chan struct{}
+	unmeasured error // no right to measure round trips
 }
 
 // Hold holds the datagrams of the cgroup at path and its descendants at the rate that LEDBAT++
@@ -48,6 +49,7 @@ func Hold(path string, d dscp.DSCP) (*Held, error) {
 	if err := h.attach(path); err != nil {
 		return nil, errors.Join(err, h.detach())
 	}
+	h.unmeasured = mayMeasure()
 	go func() {
 		defer close(h.done)
 		h.run(h.stop)
@@ -109,6 +111,10 @@ func (h *Held) Counts() (c Counts, err error) {
 	c.Rate = 8 * limit.Rate
 	return c, nil
 }
+
+// Unmeasured returns the error if this process has no right to send echo requests. Then the rate
+// remains [Unmeasured].
+func (h *Held) Unmeasured() error { return h.unmeasured }
 
 // Close ends it.
 func (h *Held) Close() error {
