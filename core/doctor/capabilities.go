@@ -44,17 +44,6 @@ func capabilities(features []Feature, congestionControls []string, modules []mod
 	for _, c := range modules {
 		list = append(list, have.module(c))
 	}
-	planned := []Capability{
-		have.first("links", way{"the ets qdisc", []string{"qdiscs/ets"}}, way{"HTB with priorities", []string{"qdiscs/htb"}}),
-		have.first("offload in a NIC", way{"tc flower", []string{"classifiers/flower", "qdiscs/clsact"}}),
-	}
-	for _, c := range planned {
-		if c.State == Available {
-			c.Mechanism = "would use " + c.Mechanism
-		}
-		c.State, c.Try = NotBuilt, ""
-		list = append(list, c)
-	}
 	for i := range list {
 		if list[i].Missing == nil {
 			list[i].Missing = []string{}

@@ -31,7 +31,6 @@ const (
 	Available    State = "available"
 	Missing      State = "missing"       // the kernel does not have it
 	NotPermitted State = "not permitted" // this process may not use it; the kernel may have it
-	NotBuilt     State = "not built"     // this version of Weir has no code for it
 )
 
 // Report is the document of weir doctor --format json; docs/formats/doctor.md describes it.
@@ -69,7 +68,7 @@ type Privileges struct {
 type Capability struct {
 	Name      string   `json:"name"`
 	State     State    `json:"state"`
-	Mechanism string   `json:"mechanism"` // the selected one; if State is NotBuilt, the one that this kernel supports
+	Mechanism string   `json:"mechanism"` // the selected one; "" if there is none
 	Missing   []string `json:"missing"`   // missing features of the mechanism, or of a better one
 	Try       string   `json:"try"`       // advice; "" if none is needed
 }

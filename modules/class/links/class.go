@@ -30,7 +30,7 @@ type Class struct {
 // Leaf is the qdisc of a class.
 type Leaf string
 
-// Names of the two classes of every link: the default, and less than best effort.
+// Qdiscs of a class.
 const (
 	Fifo    Leaf = "fifo"
 	FqCodel Leaf = "fq_codel" // RFC 8290

@@ -13,7 +13,7 @@ import (
 	"weir/modules/fleet/leader"
 )
 
-// Limits bounds: rates below a kilobit and above a petabit are mistakes.
+// Bounds of rates in bit/s: others are mistakes.
 const (
 	minRate   units.BitRate = 64_000
 	maxRate   units.BitRate = 1e15
