@@ -284,6 +284,20 @@ func (e *Engine) inPlace(have *state) (bool, error) {
 	return true, nil
 }
 
+// outdated reports whether an active module would treat its scopes in another way now.
+func (e *Engine) outdated(have *state) (bool, error) {
+	qdiscOwners, _ := e.ownersOf(have)
+	for _, r := range e.Modules {
+		plane, can := e.Plane(r).(module.Outdater)
+		if part := qdiscOwners.of(have, r); can && !part.Empty() {
+			if outdated, err := plane.Outdated(part); err != nil || outdated {
+				return outdated, err
+			}
+		}
+	}
+	return false, nil
+}
+
 // recover completes an interrupted apply or release and returns the active state.
 func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
 	if bpffs.Safe(e.PinDir) == nil { // otherwise nothing is pinned there

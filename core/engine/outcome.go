@@ -55,7 +55,11 @@ func (e *Engine) outcome(have, next *state) (Outcome, error) {
 		if err != nil {
 			return Outcome{}, err
 		}
-		out.Restored, out.Changed = !in, !in
+		outdated, err := e.outdated(have)
+		if err != nil {
+			return Outcome{}, err
+		}
+		out.Restored, out.Changed = !in, !in || outdated
 	}
 	before, after := have.byName(), next.byName()
 	for _, step := range policy.Diff(have.scopes(), next.scopes()) {

@@ -218,6 +218,13 @@ type PlanNoter interface {
 	PlanNotes(want State) (notes []string)
 }
 
+// Outdater is a Plane that treats a scope in one of several ways, by properties of the host.
+type Outdater interface {
+	// Outdated reports whether an apply of have would treat it in another way than now. Both ways
+	// are in place.
+	Outdated(have State) (bool, error)
+}
+
 // Rebinder is a Plane with a kernel part that rebinds scopes itself.
 type Rebinder interface {
 	// Holds reports whether the data plane assigns a key to the scope with this number.

@@ -90,7 +90,7 @@ func changeModes(s module.State, of func(module.Bound, Direction) string) module
 
 // chooseModes returns the state with a mode for each direction, and the directions that are policed
 // for an obstacle.
-func chooseModes(h shape.Host, s module.State) (module.State, []fallback) {
+func chooseModes(h shape.Host, s module.State) (module.State, []fallback, error) {
 	return chooseModesBy(h, s, facts{h.CheckScopes, here()})
 }
 
@@ -101,9 +101,9 @@ type facts struct {
 }
 
 // chooseModesBy is chooseModes with given facts.
-func chooseModesBy(h shape.Host, s module.State, f facts) (module.State, []fallback) {
+func chooseModesBy(h shape.Host, s module.State, f facts) (module.State, []fallback, error) {
 	if !slices.ContainsFunc(s.Scopes, func(b module.Bound) bool { return byDefault(b.Scope, Egress) || byDefault(b.Scope, Ingress) }) {
-		return s, nil
+		return s, nil, nil
 	}
 	c := &chooser{host: h, state: s, named: s.ByName(), found: map[tree]obstacle{}, facts: f}
 	c.each(func(b module.Bound, d Direction, mode string) obstacle {
@@ -131,7 +131,7 @@ func chooseModesBy(h shape.Host, s module.State, f facts) (module.State, []fallb
 			}
 		}
 	}
-	return c.chosen(), fallbacks
+	return c.chosen(), fallbacks, c.failed
 }
 
 // chooser looks for obstacles in a state.
@@ -140,6 +140,7 @@ type chooser struct {
 	state    module.State
 	named    map[string]module.Bound
 	found    map[tree]obstacle
+	failed   error     // the host could not be looked at
 	everyone *obstacle // of scopes that are shaped at all egress devices; nil before the first one
 
 	facts
@@ -181,7 +182,7 @@ func (c *chooser) checkTogether() {
 		return
 	}
 	if err := c.host.CheckEnds(w); err != nil {
-		c.policeAll(obstacleOf(err), func(b module.Bound) bool { return b.Selector.Kind == kindNetns })
+		c.policeAll(c.obstacleOf(err), func(b module.Bound) bool { return b.Selector.Kind == kindNetns })
 	}
 }
 
@@ -231,7 +232,10 @@ func (p *plane) settle(s module.State) (module.State, []fallback, []filtered, er
 }
 
 func settle(h shape.Host, s module.State) (module.State, []fallback, []filtered, error) {
-	s, fallbacks := chooseModes(h, s)
+	s, fallbacks, err := chooseModes(h, s)
+	if err != nil {
+		return s, nil, nil, fmt.Errorf("choose between mode: shape and mode: police: %w", err)
+	}
 	s, avoided, err := avoidFilters(h, s)
 	return s, fallbacks, avoided, err
 }

@@ -4,10 +4,13 @@ package limit
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"weir/core/module"
 	"weir/kernel/netns"
@@ -54,7 +57,7 @@ func TestTheDefaultModeLimitsContainers(t *testing.T) {
 	d.do(func() error {
 		testutil.Need(t, "bridge", exec.Command("ip", "link", "add", "br0", "type", "bridge").Run())
 		state := bound(t, d.host, map[string]int{}, "  a: {user: 7, egress: 8Mbit}\n  b: {prefix: 192.0.2.0/24, egress: 8Mbit}\n  c: {netns: nowhere-7f, egress: 8Mbit}\n  d: {host: true, egress: 8Mbit}\n")
-		got, fallbacks := chooseModes(d.plane.(*plane).shape, state)
+		got, fallbacks, _ := chooseModes(d.plane.(*plane).shape, state)
 		for scope, want := range map[int]string{0: police.ModePolice, 1: police.ModeShape, 3: police.ModePolice} {
 			if mode := treatmentOf(got.Scopes[scope].Scope).Egress.Mode; mode != want {
 				t.Errorf("%s: %s, want %s: %+v", got.Scopes[scope].Name, mode, want, fallbacks)
@@ -175,8 +178,11 @@ func TestTheDefaultModeLeavesQueuesThatCannotBeRestored(t *testing.T) {
 		t.Errorf("notes %q, want one for each scope", notes)
 	}
 	d.do(func() error {
-		if in, err := d.plane.InPlace(d.have); in || err != nil {
-			t.Errorf("in place %t, %v, where the limits could be shaped", in, err)
+		if in, err := d.plane.InPlace(d.have); !in || err != nil {
+			t.Errorf("in place %t, %v, as applied", in, err)
+		}
+		if outdated, err := d.plane.(*plane).Outdated(d.have); !outdated || err != nil {
+			t.Errorf("outdated %t, %v, where the limits could be shaped", outdated, err)
 		}
 		return nil
 	})
@@ -200,7 +206,7 @@ func TestTheDefaultModeKeepsParallelQueues(t *testing.T) {
 			}
 		}
 		for _, scope := range []string{"interface: m0", "user: 7"} {
-			_, fallbacks := chooseModes(d.plane.(*plane).shape, bound(t, d.host, map[string]int{}, "  a: {"+scope+", egress: 8Mbit}\n"))
+			_, fallbacks, _ := chooseModes(d.plane.(*plane).shape, bound(t, d.host, map[string]int{}, "  a: {"+scope+", egress: 8Mbit}\n"))
 			if len(fallbacks) != 1 || !strings.Contains(fallbacks[0].why, "parallel queues (mq) of m0") {
 				t.Errorf("%s: %+v", scope, fallbacks)
 			}
@@ -220,7 +226,7 @@ func TestObstaclesToShaping(t *testing.T) {
 	} {
 		d.do(func() error {
 			state := bound(t, d.host, map[string]int{}, scopes)
-			got, fallbacks := chooseModes(d.plane.(*plane).shape, state)
+			got, fallbacks, _ := chooseModes(d.plane.(*plane).shape, state)
 			i := slices.IndexFunc(fallbacks, func(f fallback) bool { return f.scope == "a" })
 			if i < 0 || !strings.Contains(fallbacks[i].why, want) {
 				t.Errorf("%s: %+v, want %q", scopes, fallbacks, want)
@@ -235,6 +241,19 @@ func TestObstaclesToShaping(t *testing.T) {
 	}
 }
 
+// A lack of descriptors is no reason to change the mode.
+func TestALackOfDescriptorsIsNoObstacle(t *testing.T) {
+	c := &chooser{}
+	c.obstacleOf(fmt.Errorf("open: %w", unix.EMFILE))
+	if c.failed == nil {
+		t.Error("no error")
+	}
+	c = &chooser{}
+	if c.obstacleOf(errors.New("its tree cannot be restored")); c.failed != nil {
+		t.Error(c.failed)
+	}
+}
+
 // A scope without a mode leaves the queues of a device to their owner of another module.
 func TestTheDefaultModeLeavesClaimedQueues(t *testing.T) {
 	d := newShapedHost(t)
@@ -243,7 +262,7 @@ func TestTheDefaultModeLeavesClaimedQueues(t *testing.T) {
 		d.do(func() error {
 			state := bound(t, d.host, map[string]int{}, "  a: {interface: eth0, egress: 8Mbit}\n  b: {user: 7, egress: 8Mbit}\n")
 			state.Claimed = map[string]bool{"eth0": keeps}
-			got, _ := chooseModes(d.plane.(*plane).shape, state)
+			got, _, _ := chooseModes(d.plane.(*plane).shape, state)
 			if a, b := treatmentOf(got.Scopes[0].Scope).Egress.Mode, treatmentOf(got.Scopes[1].Scope).Egress.Mode; a != police.ModePolice || b != want {
 				t.Errorf("queues that keep departure times %t: interface %s, user %s, want police and %s", keeps, a, b, want)
 			}

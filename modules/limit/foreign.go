@@ -122,7 +122,7 @@ func onThisHost(s policy.Scope) policy.Scope {
 	}
 	h := shape.Host{Describes: true}
 	state := module.State{Scopes: []module.Bound{{Scope: s, Treatment: s.Treatments[moduleName]}}}
-	state, _ = chooseModesBy(h, state, recently(h))
+	state, _, _ = chooseModesBy(h, state, recently(h))
 	if all, _, err := avoidFilters(h, state); err == nil {
 		state = all
 	}

@@ -65,8 +65,15 @@ func TestIngressFiltersOfOthersStayEffective(t *testing.T) {
 				})
 				return is
 			}
-			inPlace := func() (is bool) {
-				d.do(func() (err error) { is, err = d.plane.InPlace(d.have); return err })
+			current := func() (is bool) {
+				d.do(func() error {
+					outdated, err := d.plane.(*plane).Outdated(d.have)
+					if in, err := d.plane.InPlace(d.have); !in || err != nil {
+						t.Errorf("in place %t, %v", in, err)
+					}
+					is = !outdated
+					return err
+				})
 				return is
 			}
 			exchange := d.talk(0)
@@ -74,32 +81,32 @@ func TestIngressFiltersOfOthersStayEffective(t *testing.T) {
 			d.apply(scopes)
 			exchange() // TCP passes the filter
 			reported("policed instead of shaped", 2)
-			if !policed() || !inPlace() {
-				t.Errorf("with the filter: policed %t, in place %t", policed(), inPlace())
+			if !policed() || !current() {
+				t.Errorf("with the filter: policed %t, current %t", policed(), current())
 			}
 			if err := shell(filter.remove); err != nil {
 				t.Fatal(err)
 			}
-			if inPlace() {
-				t.Error("without the filter the policed direction is said to be in place")
+			if current() {
+				t.Error("without the filter the policed direction is said to be current")
 			}
 			d.apply(scopes)
 			exchange()
 			reported("filters", 0)
-			if policed() || !inPlace() {
-				t.Errorf("without the filter: policed %t, in place %t", policed(), inPlace())
+			if policed() || !current() {
+				t.Errorf("without the filter: policed %t, current %t", policed(), current())
 			}
 			if err := shell(strings.TrimPrefix(filter.add, "ip link add hole type ifb && ")); err != nil {
 				t.Fatal(err)
 			}
 			reported("bypasses filters that others have added", 1)
-			if inPlace() {
-				t.Error("a shaper that bypasses a filter is said to be in place")
+			if current() {
+				t.Error("a shaper that bypasses a filter is said to be current")
 			}
 			d.apply(scopes)
 			exchange()
-			if !policed() || !inPlace() {
-				t.Errorf("with the filter again: policed %t, in place %t", policed(), inPlace())
+			if !policed() || !current() {
+				t.Errorf("with the filter again: policed %t, current %t", policed(), current())
 			}
 		})
 	}

@@ -125,7 +125,7 @@ func onHost(p *policy.Policy) *policy.Policy {
 		}
 	}
 	h := shape.Host{Describes: true}
-	s, _ = chooseModesBy(h, s, recently(h))
+	s, _, _ = chooseModesBy(h, s, recently(h))
 	named, chosen := s.ByName(), *p
 	chosen.Scopes = slices.Clone(p.Scopes)
 	for i, scope := range chosen.Scopes {

@@ -3,7 +3,10 @@
 package limit
 
 import (
+	"errors"
+
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"weir/core/match"
 	"weir/core/module"
@@ -27,6 +30,17 @@ func obstacleOf(err error) obstacle {
 	return obstacle{why: err.Error(), remedy: fault.Advice(err)}
 }
 
+// obstacleOf returns an error as an obstacle. A lack of descriptors or memory is none: the choice
+// fails, and the active mode stays.
+func (c *chooser) obstacleOf(err error) obstacle {
+	for _, lack := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS} {
+		if errors.Is(err, lack) {
+			c.failed = errors.Join(c.failed, err)
+		}
+	}
+	return obstacleOf(err)
+}
+
 // obstacle returns the obstacle to shaping one direction of a scope.
 func (c *chooser) obstacle(b module.Bound, d Direction) obstacle {
 	kind := b.Selector.Kind
@@ -43,7 +57,7 @@ func (c *chooser) obstacle(b module.Bound, d Direction) obstacle {
 	}
 	mechanism, err := shape.Available(d)
 	if err != nil || mechanism != shape.Fq {
-		return obstacleOf(c.missing(d, err))
+		return c.obstacleOf(missing(d, err))
 	}
 	switch kind {
 	case policy.Group:
@@ -60,11 +74,11 @@ func (c *chooser) obstacle(b module.Bound, d Direction) obstacle {
 	}
 	if b.Binding.Kind != "" {
 		if err := b.Binding.Kind.Needs(ebpf.SchedCLS); err != nil {
-			return obstacleOf(err)
+			return c.obstacleOf(err)
 		}
 	}
 	if c.everyone == nil {
-		o := obstacleOf(c.checkScopes(c.hosts))
+		o := c.obstacleOf(c.checkScopes(c.hosts))
 		c.everyone = &o
 	}
 	return *c.everyone
@@ -87,16 +101,16 @@ func (c *chooser) unseen(kind string) obstacle {
 		return obstacle{why: "packets may pass two devices, " + on.stacked + " and the one below it, and would be charged at both", remedy: "limit an interface to shape it"}
 	}
 	if at, err := on.elsewhere(); err != nil {
-		return obstacleOf(err)
+		return c.obstacleOf(err)
 	} else if at != "" {
 		return obstacle{why: "packets that leave by " + at + " pass no device of this network namespace", remedy: "limit an interface or a network namespace to shape it"}
 	}
 	return obstacle{}
 }
 
-// missing returns an error that names the missing qdisc.
-func (c *chooser) missing(d Direction, err error) error {
-	if err == nil || d == Egress {
+// missing returns an error that names the missing qdisc, or why it could not be looked for.
+func missing(d Direction, err error) error {
+	if err == nil || d == Egress && errors.Is(err, unix.ENOENT) {
 		err = fault.New(fault.Testbed, "use a kernel with CONFIG_NET_SCH_FQ to shape it", "the kernel has no fq")
 	}
 	return err
@@ -114,14 +128,14 @@ func (c *chooser) atInterface(b module.Bound, d Direction) obstacle {
 	if owned, _ := c.hosts(dev); owned && d == Egress {
 		return obstacle{why: "the queues of " + dev + " have another owner in this policy", remedy: "write the lower rate of both as the rate of the link"}
 	}
-	return obstacleOf(c.host.CheckDevice(dev, d))
+	return c.obstacleOf(c.host.CheckDevice(dev, d))
 }
 
 // atNamespace is for a network namespace. Without a veth pair to this one it is not shaped at all.
 func (c *chooser) atNamespace(b module.Bound, d Direction) obstacle {
 	path := selector.NamespacePath(b.Selector.Text)
 	if err := c.host.CheckNamespace(path, d, c.hosts); err != nil {
-		return obstacleOf(err)
+		return c.obstacleOf(err)
 	}
 	unled := c.host.Unled(shape.Work{Shapers: []shape.Shaper{{Direction: d, Namespace: path}}})
 	if len(unled) > 0 && match.Netns.Needs(ebpf.CGroupSKB) == nil {

@@ -107,9 +107,29 @@ func (p *plane) Ready(want module.State) error {
 	return errors.Join(append(all, p.shape.Ready(shapedState(want)))...)
 }
 
-// InPlace reports whether both data planes are in place.
+// Outdated reports whether a direction without a mode would have another one now than it has.
+func (p *plane) Outdated(have module.State) (bool, error) {
+	now, _, _, err := p.settle(have)
+	if err != nil {
+		return false, err
+	}
+	active, err := p.active(have)
+	if err != nil {
+		return false, err
+	}
+	for i, b := range active.Scopes {
+		for _, d := range direction.Both {
+			if shaped(b.Scope, d) != shaped(now.Scopes[i].Scope, d) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// InPlace reports whether both data planes are in place, with the modes that were applied.
 func (p *plane) InPlace(have module.State) (bool, error) {
-	have, _, _, err := p.settle(have)
+	have, err := p.active(have)
 	if err != nil {
 		return false, err
 	}

@@ -104,18 +104,28 @@ func (h Host) Ready(w Work) error {
 type Hosting func(dev string) (owned, keeps bool)
 
 // CheckScopes returns why packets of scopes cannot be shaped at an egress device of this network
-// namespace, or nil.
+// namespace, or nil. A device that disappears meanwhile does not count.
 func (h Host) CheckScopes(hosts Hosting) error {
 	devices, err := egressDevices()
 	if err != nil {
 		return err
 	}
+	return h.checkAll(devices, hosts)
+}
+
+func (h Host) checkAll(devices []rtnl.Device, hosts Hosting) error {
 	for _, d := range devices {
-		if err := h.checkUnrated(unratedAt(d), hosts); err != nil {
+		if err := h.checkUnrated(unratedAt(d), hosts); err != nil && !gone(d) {
 			return err
 		}
 	}
 	return nil
+}
+
+// gone reports whether a device no longer exists, or has another name.
+func gone(d rtnl.Device) bool {
+	now, err := egressDevices()
+	return err == nil && !slices.ContainsFunc(now, func(n rtnl.Device) bool { return n.Index == d.Index && n.Name == d.Name })
 }
 
 func (h Host) checkUnrated(l Shaper, hosts Hosting) error {

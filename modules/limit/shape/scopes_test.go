@@ -106,6 +106,22 @@ func TestADeviceThatHasGone(t *testing.T) {
 	}
 }
 
+// A device that disappears between the list of devices and its check is no obstacle to scopes.
+func TestADeviceThatHasGoneIsNoObstacle(t *testing.T) {
+	s := newStage(t)
+	s.add("eth1", 1)
+	var listed []rtnl.Device
+	s.do(func() (err error) { listed, err = egressDevices(); return err })
+	s.remove("eth1")
+	s.do(func() error {
+		none := func(string) (owned, keeps bool) { return false, false }
+		if err := s.host.checkAll(listed, none); len(listed) != 2 || err != nil {
+			t.Errorf("%d devices: %v", len(listed), err)
+		}
+		return nil
+	})
+}
+
 // Packets redirected to an ifb leave by another device.
 func TestEgressDevices(t *testing.T) {
 	testutil.Need(t, "ifb", probe.IFB())
