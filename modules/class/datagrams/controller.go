@@ -200,7 +200,7 @@ func (c *controller) interval() time.Duration {
 	return min(100*time.Millisecond, max(5*time.Millisecond, c.srtt/4, time.Duration(100*octets/c.rate*float64(time.Second))))
 }
 
-// burst is the permitted length of the virtual queue: 5 ms, or two packets.
-func (c *controller) burst() time.Duration {
-	return max(5*time.Millisecond, time.Duration(2*packet/c.rate*float64(time.Second)))
+// burst is the permitted length of the virtual queue at a rate: 5 ms, or two packets.
+func burst(rate float64) time.Duration {
+	return max(5*time.Millisecond, time.Duration(2*packet/rate*float64(time.Second)))
 }

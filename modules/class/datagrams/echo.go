@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,6 +23,11 @@ const (
 	echoRequest4, echoReply4 = 8, 0
 	echoRequest6, echoReply6 = 128, 129
 )
+
+// passing are ICMP errors about the peer (icmp_err_convert and icmpv6_err_convert in the kernel),
+// and failures of the host to reach it.
+var passing = []error{unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.EHOSTDOWN, unix.ENETUNREACH, unix.ENONET, unix.ENOPROTOOPT, unix.EOPNOTSUPP, unix.EMSGSIZE, unix.EPROTO,
+	unix.EACCES, unix.ENOBUFS}
 
 // echoes sends echo requests to one peer and reports the replies until it is closed.
 type echoes struct {
@@ -114,7 +120,7 @@ func (e *echoes) read() {
 		n, _, err := e.conn.ReadFromIP(m)
 		at := time.Now()
 		if err != nil {
-			if e.closed(err) {
+			if closed(err) {
 				return
 			}
 			continue
@@ -128,14 +134,9 @@ func (e *echoes) read() {
 	}
 }
 
-// closed reports whether an error of a read is its end. Others are ICMP errors about the peer.
-func (e *echoes) closed(err error) bool {
-	for _, passing := range []error{unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EMSGSIZE, unix.EPROTO, unix.EACCES, unix.ENOBUFS} {
-		if errors.Is(err, passing) {
-			return false
-		}
-	}
-	return true
+// closed reports whether an error of a read is its end.
+func closed(err error) bool {
+	return !slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
 }
 
 // parse returns the sequence number of a reply to us.

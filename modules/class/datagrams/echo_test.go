@@ -3,9 +3,13 @@
 package datagrams
 
 import (
+	"net"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
 	"weir/kernel/testutil"
@@ -28,5 +32,17 @@ func TestAMissingRightToMeasureIsReported(t *testing.T) {
 	}
 	if err := mayMeasure(); err != nil {
 		t.Errorf("as root: %v", err)
+	}
+}
+
+// TestErrorsAboutThePeerEndNoReader lists errors of reads.
+func TestErrorsAboutThePeerEndNoReader(t *testing.T) {
+	for _, err := range []error{unix.EHOSTDOWN, unix.ENONET, unix.ENOPROTOOPT, unix.EHOSTUNREACH} {
+		if closed(&net.OpError{Op: "read", Err: os.NewSyscallError("recvfrom", err)}) {
+			t.Errorf("%v ends the reader", err)
+		}
+	}
+	if !closed(net.ErrClosed) {
+		t.Error("a closed connection does not end the reader")
 	}
 }

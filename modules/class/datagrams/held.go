@@ -3,10 +3,8 @@
 package datagrams
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -71,7 +69,8 @@ func load(d dscp.DSCP) (*Held, error) {
 }
 
 func (h *Held) attach(path string) error {
-	if err := h.limit(Unmeasured, time.Duration(2*packet/Unmeasured*float64(time.Second))); err != nil {
+	h.path = path
+	if err := h.limit(Unmeasured, burst(Unmeasured)); err != nil {
 		return err
 	}
 	for _, one := range []struct {
@@ -132,6 +131,7 @@ type request struct {
 // steering measures round trips and sets the limit.
 type steering struct {
 	objects *datagramsObjects
+	path    string // of the cgroup
 	class   dscp.DSCP
 	replies chan reply
 	echoes  *echoes // nil without a peer
@@ -195,7 +195,7 @@ func (s *steering) tick(now time.Time) time.Duration {
 		s.closeEchoes()
 		return idlePause
 	}
-	if s.echoes == nil || now.Sub(s.chosen) > choosePause {
+	if now.Sub(s.chosen) > choosePause {
 		s.choose(now)
 	}
 	if s.echoes == nil {
@@ -255,52 +255,6 @@ func (s *steering) rate(now time.Time) (most float64) {
 	return most
 }
 
-// choose selects the peer with most octets since the last choice.
-func (s *steering) choose(now time.Time) {
-	s.chosen = now
-	var key datagramsDatagramsPeer
-	var total, most uint64
-	best := s.peer
-	for all := s.objects.DatagramsPeers.Iterate(); all.Next(&key, &total); {
-		peer := key.addr()
-		if n := total - min(total, s.octets[peer]); n > most {
-			most, best = n, peer
-		}
-		s.octets[peer] = total
-	}
-	if !best.IsValid() || best == s.peer && s.echoes != nil {
-		return
-	}
-	s.closeEchoes()
-	opened, err := openEchoes(best, s.class, uint16(rand.Uint32()), s.replies)
-	if err != nil {
-		return // the limit stays
-	}
-	s.echoes, s.peer, s.heard = opened, best, now
-	if len(s.known) >= mostKnown {
-		clear(s.known)
-	}
-	if len(s.octets) > 4096 {
-		clear(s.octets)
-	}
-	if s.known[best] == nil {
-		s.known[best] = newController(now.Sub(s.began))
-	}
-	s.now = s.known[best]
-}
-
-// addr is the address.
-func (p datagramsDatagramsPeer) addr() netip.Addr {
-	var octets [16]byte
-	for i, word := range p.Address {
-		binary.NativeEndian.PutUint32(octets[4*i:], word)
-	}
-	if [12]byte(octets[:12]) == [12]byte{} {
-		return netip.AddrFrom4([4]byte(octets[12:]))
-	}
-	return netip.AddrFrom16(octets)
-}
-
 func (s *steering) closeEchoes() {
 	if s.echoes != nil {
 		s.echoes.close()
@@ -316,10 +270,10 @@ func (s *steering) queue(at uint32) (q datagramsDatagramsQueue, err error) {
 	return q, nil
 }
 
-func (s *steering) apply() error { return s.limit(s.now.rate, s.now.burst()) }
+func (s *steering) apply() error { return s.limit(s.now.rate, burst(s.now.rate)) }
 
-func (s *steering) limit(rate float64, burst time.Duration) error {
-	value := datagramsDatagramsLimit{Rate: uint64(rate), Burst: uint64(burst)}
+func (s *steering) limit(rate float64, queue time.Duration) error {
+	value := datagramsDatagramsLimit{Rate: uint64(rate), Burst: uint64(queue)}
 	if err := s.objects.DatagramsLimits.Put(uint32(0), value); err != nil {
 		return fmt.Errorf("set limit of datagrams: %w", err)
 	}
