@@ -57,25 +57,28 @@ func (o *Outbound) Withdraw(dst []byte, f Family, routes []Target) []byte {
 
 // Announce appends UPDATEs to dst that announce routes of a family with the same stored attributes,
 // for which [Outbound.Fits] is true. They have no LOCAL_PREF, ORIGINATOR_ID and CLUSTER_LIST; AS
-// path and next hop are unchanged, as a route server sends them (RFC 7947).
+// path and next hop are unchanged, as a route server sends them (RFC 7947). MP_REACH_NLRI is the
+// first attribute (RFC 7606, section 5.1): a fault of another one then withdraws its routes only.
 func (o *Outbound) Announce(dst []byte, f Family, attrs Attrs, routes []Target) []byte {
 	view, _ := attrs.View()
+	var scratch [512]byte
+	sent := o.appendAttrs(scratch[:0], attrs, view.NextHop, f)
 	for len(routes) > 0 {
 		start := len(dst)
 		dst = append(begin(dst, TypeUpdate), 0, 0, 0, 0)
 		body := len(dst)
 		if f == IPv4Unicast {
-			dst = o.appendAttrs(dst, attrs, view.NextHop)
+			dst = append(dst, sent...)
 			binary.BigEndian.PutUint16(dst[body-2:], uint16(len(dst)-body))
 			dst, routes = o.appendTargets(dst, f, routes, o.Max-(len(dst)-start))
 		} else {
-			dst = o.appendAttrs(dst, attrs, netip.Addr{})
 			dst = append(dst, FlagOptional|FlagExtended, byte(AttrMPReach), 0, 0, byte(f.AFI>>8), byte(f.AFI), f.SAFI)
 			at := len(dst) - 3
 			hop, _ := attrs.Get(AttrMPReach)
 			dst = append(append(dst, hop...), 0)
-			dst, routes = o.appendTargets(dst, f, routes, o.Max-(len(dst)-start))
+			dst, routes = o.appendTargets(dst, f, routes, o.Max-(len(dst)-start)-len(sent))
 			binary.BigEndian.PutUint16(dst[at-2:], uint16(len(dst)-at))
+			dst = append(dst, sent...)
 			binary.BigEndian.PutUint16(dst[body-2:], uint16(len(dst)-body))
 		}
 		dst = finish(dst, start)
@@ -110,8 +113,12 @@ func (o *Outbound) appendTargets(dst []byte, f Family, routes []Target, left int
 	return dst, nil
 }
 
-// appendAttrs appends the attributes as sent to a member. A valid hop becomes the NEXT_HOP.
-func (o *Outbound) appendAttrs(dst []byte, a Attrs, hop netip.Addr) []byte {
+// appendAttrs appends the attributes other than MP_REACH_NLRI as sent to a member. For IPv4, hop
+// becomes the NEXT_HOP.
+func (o *Outbound) appendAttrs(dst []byte, a Attrs, hop netip.Addr, f Family) []byte {
+	if f != IPv4Unicast {
+		hop = netip.Addr{}
+	}
 	for offset := 0; offset < len(a); {
 		attr, next, err := a.cut(offset)
 		if err != nil {
