@@ -42,17 +42,18 @@ type source struct {
 	id   uint32
 }
 
-// Unplaced counts the paths that belong to no port, by reason.
+// Unplaced counts the paths that belong to no port or reach no member, by reason.
 type Unplaced struct {
 	UnknownNextHop int                `json:"unknown_next_hop"` // no port has the next hop
 	NoNextHop      int                `json:"no_next_hop"`
+	NoExport       int                `json:"no_export"` // NO_EXPORT, NO_ADVERTISE or NO_EXPORT_SUBCONFED
 	Malformed      int                `json:"malformed"` // attributes with a fault
 	NextHops       map[netip.Addr]int `json:"-"`         // unknown ones and their paths
 	First          error              `json:"-"`         // fault of the first malformed path
 }
 
-// Sum returns the number of paths that belong to no port.
-func (u *Unplaced) Sum() int { return u.UnknownNextHop + u.NoNextHop + u.Malformed }
+// Sum returns the number of these paths.
+func (u *Unplaced) Sum() int { return u.UnknownNextHop + u.NoNextHop + u.NoExport + u.Malformed }
 
 // Common returns the unknown next hops with most paths, at most n.
 func (u *Unplaced) Common(n int) (all []netip.Addr) {
@@ -150,11 +151,15 @@ func (t *Table) add(r *wire.Reader, route *wire.Route) error {
 		return nil
 	}
 	hop := route.View.NextHop
-	if _, placed := t.hops[hop]; !placed {
+	if _, placed := t.hops[hop]; !placed || route.View.Communities.Internal() {
 		if known {
 			t.RIB.Withdraw(route.Prefix, column)
 		}
-		t.unplaced(hop)
+		if placed {
+			t.Unplaced.NoExport++
+		} else {
+			t.unplaced(hop)
+		}
 		return nil
 	}
 	if !known {
@@ -233,6 +238,9 @@ func (u *Unplaced) Describe() string {
 	}
 	if u.NoNextHop > 0 {
 		parts = append(parts, fmt.Sprintf("%d paths without next hop", u.NoNextHop))
+	}
+	if u.NoExport > 0 {
+		parts = append(parts, fmt.Sprintf("%d paths with NO_EXPORT or NO_ADVERTISE", u.NoExport))
 	}
 	if u.Malformed > 0 {
 		parts = append(parts, fmt.Sprintf("%d malformed paths, the first: %v", u.Malformed, u.First))

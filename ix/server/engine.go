@@ -62,6 +62,7 @@ const maxChunks = 32 << 20
 type Counts struct {
 	UnknownMember    int `json:"unknown_member"`     // connections from addresses of no member
 	UnknownNextHop   int `json:"unknown_next_hop"`   // paths with the next hop of no port
+	NoExport         int `json:"no_export"`          // paths with NO_EXPORT, NO_ADVERTISE or NO_EXPORT_SUBCONFED (RFC 1997)
 	WrongNextHop     int `json:"wrong_next_hop"`     // paths with a next hop of the other address family
 	MalformedUpdates int `json:"malformed_updates"`  // UPDATEs treated as withdrawals (RFC 7606)
 	DiscardedAttrs   int `json:"discarded_attrs"`    // attributes ignored (RFC 7606)
@@ -127,13 +128,17 @@ func (g *group) forget(chunk uint32) {
 }
 
 // set sets a path of the feed. The caller holds mu.
-func (x *engine) set(p netip.Prefix, column rib.PortID, attrs wire.Attrs, hop netip.Addr) {
-	if _, known := x.table.hops[hop]; !known || hop.Is4() != p.Addr().Is4() {
-		if known {
-			x.counts.WrongNextHop++
-		} else {
-			x.counts.UnknownNextHop++
-		}
+func (x *engine) set(p netip.Prefix, column rib.PortID, attrs wire.Attrs, view *wire.View) {
+	var reason *int
+	if _, known := x.table.hops[view.NextHop]; !known {
+		reason = &x.counts.UnknownNextHop
+	} else if view.NextHop.Is4() != p.Addr().Is4() {
+		reason = &x.counts.WrongNextHop
+	} else if view.Communities.Internal() {
+		reason = &x.counts.NoExport
+	}
+	if reason != nil {
+		*reason++
 		x.withdraw(p, column)
 		return
 	}

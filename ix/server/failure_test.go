@@ -164,9 +164,9 @@ func TestRestartsDoNotExtendTheStaleTime(t *testing.T) {
 	}
 	s.stale.Stop()
 	x := s.engine
-	column, _ := x.table.column()
+	_, _ = x.table.column()
 	x.open = true
-	x.set(someprefix, column, attributes(hopOf(someprefix, 0), ases[0]), hopOf(someprefix, 0))
+	(&bench{x: x}).set(someprefix, 0, 0)
 	s.feed.left = time.Now().Add(-5 * time.Minute)
 	for range 2 {
 		if err := s.save(); err != nil {

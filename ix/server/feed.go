@@ -353,7 +353,7 @@ func (d *decoder) announce(n *wire.NLRI, attrs wire.Attrs, faulty bool) {
 			}
 			f.columns[id] = column
 		}
-		x.set(prefix, column, attrs, view.NextHop)
+		x.set(prefix, column, attrs, &view)
 	}
 }
 

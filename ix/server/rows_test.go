@@ -87,8 +87,12 @@ func (r *reader) rest() {
 }
 
 func (b *bench) set(p netip.Prefix, column, sponsor int, behind ...uint32) {
-	hop := hopOf(p, sponsor)
-	b.x.set(p, rib.PortID(column), attributes(hop, append([]uint32{ases[sponsor]}, behind...)...), hop)
+	b.put(p, column, attributes(hopOf(p, sponsor), append([]uint32{ases[sponsor]}, behind...)...))
+}
+
+func (b *bench) put(p netip.Prefix, column int, attrs wire.Attrs) {
+	view, _ := attrs.View()
+	b.x.set(p, rib.PortID(column), attrs, &view)
 }
 
 var someprefix = netip.MustParsePrefix("192.0.2.0/24")
@@ -256,9 +260,24 @@ func TestUnknownNextHopsFillNoBatch(t *testing.T) {
 	b.join()
 	stranger := netip.MustParseAddr("10.99.9.9")
 	for i := range 100 {
-		b.x.set(netip.MustParsePrefix(fmt.Sprintf("192.0.%d.0/24", i)), 0, attributes(stranger, 64500), stranger)
+		b.put(netip.MustParsePrefix(fmt.Sprintf("192.0.%d.0/24", i)), 0, attributes(stranger, 64500))
 	}
 	if n := len(b.x.order); n > 0 || b.x.version > 0 {
 		t.Errorf("%d prefixes are in the batch", n)
+	}
+}
+
+// Paths with NO_EXPORT, NO_ADVERTISE or NO_EXPORT_SUBCONFED reach no member.
+func TestNoExportIsKept(t *testing.T) {
+	b := newBench(t)
+	r := b.join()
+	for last := byte(1); last <= 3; last++ {
+		b.set(someprefix, 0, 0)
+		b.put(someprefix, 0, append(attributes(hopOf(someprefix, 0), ases[0]), 0xc0, 8, 8, 0, 0, 0, 1, 255, 255, 255, last))
+		b.x.flush()
+		r.rest()
+		if got := r.all(); len(got) > 0 || b.x.counts.NoExport != int(last) {
+			t.Errorf("community 65535:6528%d: the member has %v, count %d", last, got, b.x.counts.NoExport)
+		}
 	}
 }

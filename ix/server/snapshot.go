@@ -119,7 +119,7 @@ func (s *Server) load(from io.Reader, used map[rib.PortID]bool) error {
 		if route.Withdrawn {
 			x.withdraw(route.Prefix, column)
 		} else {
-			x.set(route.Prefix, column, route.Attrs, route.View.NextHop)
+			x.set(route.Prefix, column, route.Attrs, &route.View)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ const (
 	Blackhole        Community = 0xFFFF029A // RFC 7999
 	NoExport         Community = 0xFFFFFF01 // RFC 1997
 	NoAdvertise      Community = 0xFFFFFF02 // RFC 1997
+	NoExportSubconf  Community = 0xFFFFFF03 // RFC 1997
 )
 
 func (c Community) String() string { return fmt.Sprintf("%d:%d", uint32(c)>>16, uint32(c)&0xFFFF) }
@@ -27,6 +28,18 @@ type Communities []byte
 func (c Communities) Has(community Community) bool {
 	for ; len(c) >= 4; c = c[4:] {
 		if Community(binary.BigEndian.Uint32(c)) == community {
+			return true
+		}
+	}
+	return false
+}
+
+// Internal reports whether a community keeps the path from external sessions: NO_EXPORT,
+// NO_ADVERTISE or NO_EXPORT_SUBCONFED (RFC 1997).
+func (c Communities) Internal() bool {
+	for ; len(c) >= 4; c = c[4:] {
+		switch Community(binary.BigEndian.Uint32(c)) {
+		case NoExport, NoAdvertise, NoExportSubconf:
 			return true
 		}
 	}

@@ -215,7 +215,8 @@ func showStatus(a *cli.App, s *server.Status) error {
 		reason string
 		n      int
 	}{{"connections from unknown addresses", c.UnknownMember}, {"member connections refused", c.Refused}, {"paths with the next hop of no port", c.UnknownNextHop},
-		{"paths with a next hop of the other family", c.WrongNextHop}, {"malformed UPDATEs of the feed", c.MalformedUpdates}, {"malformed attributes of the feed", c.DiscardedAttrs},
+		{"paths with a next hop of the other family", c.WrongNextHop}, {"paths with NO_EXPORT or NO_ADVERTISE", c.NoExport},
+		{"malformed UPDATEs of the feed", c.MalformedUpdates}, {"malformed attributes of the feed", c.DiscardedAttrs},
 		{"paths larger than a message", c.TooLarge}, {"UPDATEs of members", c.MemberRoutes}, {"malformed UPDATEs of members", c.BadMemberUpdates},
 		{"paths beyond the table", c.TableFull}, {"members resynchronized", c.Resynchronized}} {
 		if v.n > 0 {
