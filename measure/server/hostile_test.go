@@ -192,6 +192,28 @@ func TestSilentClientsEnd(t *testing.T) {
 	testutil.Eventually(t, time.Minute, "all tests end", func() bool { tests, _, _ := s.gate.Running(); return tests == 0 })
 }
 
+// A client that stops in the middle leaves a record that is not complete: its bytes over the whole
+// time are no rate.
+func TestClientsThatStopAreNotComplete(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	s := start(t, func(c *Config) { c.TestDuration, c.TestSilence = 4*time.Second, 2*time.Second })
+	s.peer(t, ndt7.DownloadPath) // reads nothing
+	up := s.uploader(t)
+	go func() { // answers Pings
+		for {
+			if _, _, err := up.ReadMessage(); err != nil {
+				return
+			}
+		}
+	}()
+	testutil.Eventually(t, time.Minute, "two records", func() bool { return len(s.store.quality(t)) == 2 })
+	for _, q := range s.store.quality(t) {
+		if !strings.HasPrefix(q.Outcome, "no payload moved in the last") {
+			t.Errorf("%s: outcome %q", q.Direction, q.Outcome)
+		}
+	}
+}
+
 // An upload without payload ends before its time, is not complete, and leaves its place to others.
 func TestUploadsWithoutPayloadEnd(t *testing.T) {
 	t.Parallel() // it waits most of the time

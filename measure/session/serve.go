@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -144,6 +145,8 @@ type run struct {
 	mu        sync.Mutex // guards the following fields
 	pings     []record.Ping
 	sentPings map[int64]record.Ping // by the Unix time in ns that they contain
+	payload   uint64                // bytes of an upload at the last measurement
+	moved     time.Duration         // time of the last measurement with new payload in an upload
 	mail      []byte                // the newest message that was not sent
 	outcome   string
 	complete  bool // the test reached its limit
@@ -161,7 +164,13 @@ func (r *run) moment() Moment {
 // measure puts a measurement into the mail. In an upload nothing else is sent, so the message
 // leaves at once.
 func (r *run) measure() {
-	text := r.Message(r.moment())
+	m := r.moment()
+	r.mu.Lock()
+	if payload := r.Conn.Received() - r.textReceived.Load(); payload != r.payload {
+		r.payload, r.moved = payload, m.Elapsed
+	}
+	r.mu.Unlock()
+	text := r.Message(m)
 	if text == nil {
 		return // the connection is closed
 	}
@@ -354,10 +363,32 @@ func (r *run) result() Result {
 	if r.outcome == "" {
 		r.outcome = "complete"
 	}
+	idle := quiet(samples)
+	if r.Direction == record.Upload { // Pongs move bytes, too
+		idle = time.Since(r.start) - r.moved
+	}
+	if r.outcome == "complete" && !r.complete && idle >= cmp.Or(r.Silence, MaxSilence) {
+		r.outcome = fmt.Sprintf("no payload moved in the last %.1f s", idle.Seconds())
+	}
 	start, end := r.start.UTC(), time.Now().UTC()
 	return Result{Start: start, End: end, Quality: &record.Quality{
 		Format: "quality1", UUID: r.UUID, Direction: r.Direction, Protocol: r.Protocol, TLS: r.TLS, StartTime: start, EndTime: end,
 		Outcome: r.outcome, Payload: r.moment().Payload(r.Direction), CongestionControl: r.Socket.Congestion(), Requested: r.Congestion,
 		RequestedError: r.CongestionError, Concurrent: r.Concurrent, SamplesMissed: missed, Samples: samples, Pings: r.pings,
 	}}
+}
+
+// quiet returns the time at the end of a test in which no byte was acknowledged.
+func quiet(s record.Samples) time.Duration {
+	last := len(s.Bytes) - 1
+	if last < 0 {
+		return 0
+	}
+	moved := uint32(0)
+	for i := last; i > 0 && moved == 0; i-- {
+		if s.Bytes[i] != s.Bytes[i-1] {
+			moved = s.ElapsedTime[i]
+		}
+	}
+	return time.Duration(s.ElapsedTime[last]-moved) * time.Microsecond
 }
