@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -21,6 +22,9 @@ type Options struct {
 	// Store makes a record durable. outcome is "complete", "short" (the client fetched the result
 	// before the end) or the reason of the failure.
 	Store func(r *record.Latency, outcome string) error
+	// Admit reserves the space of a record before its test; nil reserves none. release is called
+	// after Store.
+	Admit func() (release func(), err error)
 	// Count counts a received datagram by its result: kickoff, echo, repeated, invalid or
 	// unauthorized. It may be nil.
 	Count func(result string)
@@ -55,6 +59,9 @@ var ErrUnknown = errors.New("there is no such measurement of this address, or it
 // ErrRunning reports a second authorization of a running test.
 var ErrRunning = errors.New("a measurement with this ID runs or has a result: use another mid")
 
+// ErrNoSpace reports that Admit failed; its reason is in the same chain.
+var ErrNoSpace = errors.New("no space for the record")
+
 // New serves tests on an open socket. Run it, then Close it.
 func New(conn *net.UDPConn, o Options) (*Sessions, error) {
 	socket, err := newSocket(conn)
@@ -76,7 +83,7 @@ func New(conn *net.UDPConn, o Options) (*Sessions, error) {
 }
 
 // Authorize opens a test of a client's address and returns the client's first datagram. uuid names
-// the connection of the request. The error is ErrRunning or an [*admission.Rejection].
+// the connection of the request. The error is ErrRunning, ErrNoSpace or an [*admission.Rejection].
 func (s *Sessions) Authorize(id string, client netip.Addr, uuid string) (Packet, error) {
 	k := key{id, client.Unmap().WithZone("")}
 	first := Packet{Type: typeKickoff, ID: id}
@@ -92,6 +99,14 @@ func (s *Sessions) Authorize(id string, client netip.Addr, uuid string) (Packet,
 	if rejection != nil {
 		return first, rejection
 	}
+	free := func() {}
+	if s.o.Admit != nil {
+		var err error
+		if free, err = s.o.Admit(); err != nil {
+			release()
+			return first, fmt.Errorf("%w: %w", ErrNoSpace, err)
+		}
+	}
 	t := &test{key: k, uuid: uuid, ended: make(chan struct{})}
 	t.fetched, t.fetch = context.WithCancel(s.ctx)
 	s.open[k] = t
@@ -102,6 +117,7 @@ func (s *Sessions) Authorize(id string, client netip.Addr, uuid string) (Packet,
 			delete(s.open, k)
 			t.timer.Stop()
 			t.fetch()
+			free()
 			release()
 		}
 	}

@@ -106,6 +106,9 @@ func (r *run) take(text []byte) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.client) >= session.MaxKept {
+		return nil
+	}
 	r.client = append(r.client, w.StreamMeasurement)
 	if r.congestion == "" && congestionName.MatchString(w.CC) {
 		r.congestion = w.CC

@@ -83,6 +83,9 @@ func (r *run) take(text []byte) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.client) >= session.MaxKept {
+		return nil
+	}
 	r.client = append(r.client, record.Measurement{AppInfo: c.AppInfo, BBRInfo: c.BBRInfo, TCPInfo: c.TCPInfo})
 	return nil
 }

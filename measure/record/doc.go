@@ -25,7 +25,7 @@ type Store interface {
 type Admitter interface {
 	// Ready returns the reason why the store cannot take another test; nil if it can.
 	Ready() error
-	// Admit reserves the space for the records of one test. Call release once, after the last
-	// Store.
-	Admit() (release func(), err error)
+	// Admit reserves that many bytes for the records of one test. Call release once, after the
+	// last Store.
+	Admit(bytes int64) (release func(), err error)
 }

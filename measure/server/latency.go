@@ -21,6 +21,9 @@ import (
 // and keeps its result for a minute.
 const latencyShare = 10
 
+// latencySpace is the space in bytes of the record of a latency test: 500 datagrams at most.
+const latencySpace = 32 << 10
+
 // httpSchemes are the schemes of requests in clear and over TLS.
 var httpSchemes = [2]string{"http", "https"}
 
@@ -35,6 +38,9 @@ func (s *Server) openLatency() error {
 		Gate: s.latencyGate, Version: s.config.Version, Commit: s.config.Commit, Duration: s.config.TestDuration, Grace: s.config.TestDuration,
 		Count: func(result string) { s.metrics.datagrams.WithLabelValues(result).Inc() },
 		Store: s.storeLatency,
+	}
+	if admitter, is := s.config.Store.(record.Admitter); is {
+		o.Admit = func() (func(), error) { return admitter.Admit(latencySpace) }
 	}
 	if s.latency, err = latency.New(conn, o); err != nil {
 		return errors.Join(err, conn.Close())
@@ -88,12 +94,6 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if admitter, is := s.config.Store.(record.Admitter); is {
-		if err := admitter.Ready(); err != nil {
-			s.refuse(w, storeRejection(err))
-			return
-		}
-	}
 	conn, _ := r.Context().Value(connection{}).(net.Conn)
 	sock, err := socket.Of(conn)
 	uuid := ""
@@ -109,6 +109,8 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.As(err, &rejection):
 		s.refuse(w, rejection)
+	case errors.Is(err, latency.ErrNoSpace):
+		s.refuse(w, storeRejection(err))
 	case err != nil:
 		newProblem(http.StatusConflict, "The measurement is not new", err.Error()).write(w)
 	default:

@@ -96,6 +96,25 @@ func TestWrongLatencyRequests(t *testing.T) {
 	}
 }
 
+// A test takes its space from the disk before it runs, also one whose client sends no datagram.
+func TestLatencyTestsReserveSpace(t *testing.T) {
+	s := startLatency(t)
+	for _, id := range []string{"m", "n", "m"} { // the third request repeats the first
+		if status, _, body := s.get(t, latency.AuthorizePath+"?mid="+id); status != 200 {
+			t.Fatalf("%d %v", status, body)
+		}
+	}
+	if got := s.store.reserved.Load(); got != 2*latencySpace {
+		t.Errorf("%d bytes are reserved for two tests, want %d", got, 2*latencySpace)
+	}
+	for _, id := range []string{"m", "n"} {
+		s.get(t, latency.ResultPath+"?mid="+id)
+	}
+	if got := s.store.reserved.Load(); got != 0 {
+		t.Errorf("%d bytes are reserved after the tests", got)
+	}
+}
+
 func TestASiteWithoutLatencyTests(t *testing.T) {
 	s := start(t, nil)
 	if status, _, body := s.get(t, latency.AuthorizePath+"?mid=m"); status != 404 {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,11 +21,13 @@ import (
 
 // memory is a store for tests. fail and full make it behave like a broken and a full disk.
 type memory struct {
-	mu    sync.Mutex // guards all fields
+	mu    sync.Mutex // guards the following fields
 	texts map[string][]string
 	fail  error
 	full  error
 	pause time.Duration // of each Store; set it before the tests
+
+	reserved atomic.Int64 // bytes
 }
 
 func (m *memory) Store(_ context.Context, datatype, _ string, _ time.Time, v any) error {
@@ -51,7 +54,13 @@ func (m *memory) Ready() error {
 	return m.full
 }
 
-func (m *memory) Admit() (func(), error) { return func() {}, m.Ready() }
+func (m *memory) Admit(bytes int64) (func(), error) {
+	if err := m.Ready(); err != nil {
+		return nil, err
+	}
+	m.reserved.Add(bytes)
+	return sync.OnceFunc(func() { m.reserved.Add(-bytes) }), nil
+}
 
 func (m *memory) set(fail, full error) {
 	m.mu.Lock()

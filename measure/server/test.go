@@ -110,6 +110,10 @@ func (s *Server) count(q *record.Quality, lost error) {
 	s.metrics.bytes.WithLabelValues(q.Protocol, string(q.Direction)).Add(float64(q.Payload))
 }
 
+// bulkSpace is the space in bytes of the records of a bulk test. The longest stream leaves at most
+// 0.9 MB of measurements and 0.2 MB of samples; session.MaxKept bounds the client's part.
+const bulkSpace = 1280 << 10
+
 // admit starts a test if the gate and the store allow it.
 func (s *Server) admit(client netip.Addr) (release func(), concurrent int, rejection *admission.Rejection) {
 	release, concurrent, rejection = s.gate.Admit(client)
@@ -117,7 +121,7 @@ func (s *Server) admit(client netip.Addr) (release func(), concurrent int, rejec
 	if rejection != nil || !is {
 		return release, concurrent, rejection
 	}
-	free, err := admitter.Admit()
+	free, err := admitter.Admit(bulkSpace)
 	if err != nil {
 		release()
 		return nil, 0, storeRejection(err)

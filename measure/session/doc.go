@@ -27,5 +27,9 @@ const (
 	messageTime = 50 * time.Millisecond
 )
 
+// MaxKept is the number of a client's text messages in a record: the paces of the protocols allow
+// 400 in the longest test. Further ones are dropped.
+const MaxKept = 400
+
 // Limits of a peer: messages of the specifications' maximum, and bounded text.
 var Limits = websocket.Limits{Text: 64 << 10, Binary: 1 << 24, Messages: 1000}

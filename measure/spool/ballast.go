@@ -19,6 +19,7 @@ type ballast struct {
 
 	mu    sync.Mutex // guards the following
 	size  int64      // allocated bytes
+	need  int64      // bytes of the tests
 	tests int64      // admitted and not released
 }
 
@@ -34,43 +35,44 @@ func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(er
 func (b *ballast) ready() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.grow(b.tests + 1)
+	return b.grow(b.tests+1, b.need+b.perTest)
 }
 
 func (b *ballast) fill() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.grow(1)
+	return b.grow(1, b.perTest)
 }
 
-func (b *ballast) admit() (release func(), err error) {
+func (b *ballast) admit(bytes int64) (release func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.grow(b.tests + 1); err != nil {
+	if err := b.grow(b.tests+1, b.need+bytes); err != nil {
 		return nil, err
 	}
 	b.tests++
-	var once sync.Once
-	return func() { once.Do(b.release) }, nil
+	b.need += bytes
+	return sync.OnceFunc(func() { b.release(bytes) }), nil
 }
 
-func (b *ballast) release() {
+func (b *ballast) release(bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tests--
-	if keep := (b.tests + 2*step) * b.perTest; b.size > 2*keep {
+	b.need -= bytes
+	if keep := b.need + 2*step*b.perTest; b.size > 2*keep {
 		_ = b.resize(keep) // too large is safe
 	}
 }
 
-// grow makes the ballast large enough for that many tests.
-func (b *ballast) grow(tests int64) error {
+// grow makes the ballast large enough for that many tests, which need so many bytes.
+func (b *ballast) grow(tests, need int64) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(b.path, &fs); errors.Is(err, unix.ENOENT) {
 		if err := b.resize(0); err != nil {
 			return err
 		}
-		return b.grow(tests)
+		return b.grow(tests, need)
 	} else if err != nil {
 		return fmt.Errorf("read the free space of the spool: %w", err)
 	}
@@ -81,12 +83,13 @@ func (b *ballast) grow(tests int64) error {
 	if fs.Files > 0 && fs.Ffree < uint64(4*tests) {
 		return fmt.Errorf("%w: %d files can be made", ErrFull, fs.Ffree)
 	}
-	if tests*b.perTest <= b.size {
+	if need <= b.size {
 		return nil
 	}
-	err := b.resize((tests + step - 1) / step * step * b.perTest)
+	unit := step * b.perTest
+	err := b.resize((need + unit - 1) / unit * unit)
 	if isFull(err) {
-		err = b.resize(tests * b.perTest)
+		err = b.resize(need)
 	}
 	if isFull(err) {
 		return fmt.Errorf("%w: no space to reserve for %d tests", ErrFull, tests)

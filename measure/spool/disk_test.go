@@ -18,7 +18,7 @@ func TestAFullDiskRefusesTestsAndLosesNoneOfTheAdmitted(t *testing.T) {
 	s := open(t, filepath.Join(dir, "spool"), Options{PerTest: 128 << 10, MinFree: -1})
 	const admitted = 20
 	for range admitted {
-		release, err := s.Admit()
+		release, err := s.Admit(128 << 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestAFullDiskRefusesTestsAndLosesNoneOfTheAdmitted(t *testing.T) {
 	}
 	testutil.FillDisk(t, other+"2")
 	for i := 0; ; i++ { // the space reserved in advance
-		release, err := s.Admit()
+		release, err := s.Admit(128 << 10)
 		if errors.Is(err, ErrFull) {
 			break
 		}
@@ -52,7 +52,7 @@ func TestAFullDiskRefusesTestsAndLosesNoneOfTheAdmitted(t *testing.T) {
 	if err := os.Remove(other); err != nil {
 		t.Fatal(err)
 	}
-	release, err := s.Admit()
+	release, err := s.Admit(128 << 10)
 	if err != nil {
 		t.Fatalf("admission after space was made: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestASpoolOpensOnAFullDisk(t *testing.T) {
 
 func TestTooLittleFreeSpaceRefusesTests(t *testing.T) {
 	s := open(t, t.TempDir(), Options{MinFree: 1 << 62})
-	if _, err := s.Admit(); !errors.Is(err, ErrFull) {
+	if _, err := s.Admit(128 << 10); !errors.Is(err, ErrFull) {
 		t.Errorf("error %v", err)
 	}
 	if err := s.Store(t.Context(), "quality1", "u", noon, record{}); err != nil {

@@ -28,7 +28,7 @@ func TestASpoolThatLosesARecordAdmitsNoTestUntilItCanStore(t *testing.T) {
 	if err := s.Store(t.Context(), "quality1", "u", noon, record{}); err == nil {
 		t.Fatal("a record is stored below a file")
 	}
-	_, admitted := s.Admit()
+	_, admitted := s.Admit(1)
 	for name, err := range map[string]error{"Ready": s.Ready(), "Admit": admitted} {
 		if err == nil || !strings.Contains(err.Error(), "the last record could not be stored") || !strings.Contains(err.Error(), "not a directory") {
 			t.Errorf("%s: %v", name, err)

@@ -39,7 +39,7 @@ var (
 // Options are the properties of a spool. The zero value is useful.
 type Options struct {
 	Privacy Privacy
-	// PerTest is the space in bytes that Admit reserves for the records of a test: 256 KiB if zero.
+	// PerTest is the space in bytes without which Ready reports ErrFull: 1.25 MiB if zero.
 	PerTest int64
 	// MinFree is the free space in bytes below which no test is admitted: 64 MiB if zero, none if
 	// negative.
@@ -79,7 +79,7 @@ func Open(dir string, o Options) (*Spool, error) {
 		return nil, err
 	}
 	if o.PerTest == 0 {
-		o.PerTest = 256 << 10
+		o.PerTest = 1280 << 10
 	}
 	if o.MinFree == 0 {
 		o.MinFree = 64 << 20
@@ -130,11 +130,11 @@ func (s *Spool) Ready() error {
 
 // Admit reserves space for the records of one test, or returns the error of Ready. Call release
 // once, after the test's last Store.
-func (s *Spool) Admit() (release func(), err error) {
+func (s *Spool) Admit(bytes int64) (release func(), err error) {
 	if err := s.probe.state(); err != nil {
 		return nil, err
 	}
-	return s.ballast.admit()
+	return s.ballast.admit(bytes)
 }
 
 // Store writes a record and returns nil after it is durable. started is the time of a record
