@@ -96,7 +96,7 @@ func TestWrongLatencyRequests(t *testing.T) {
 	}
 }
 
-// A test takes its space from the disk before it runs, also one whose client sends no datagram.
+// A test reserves its space before it runs, also without any datagram from its client.
 func TestLatencyTestsReserveSpace(t *testing.T) {
 	s := startLatency(t)
 	for _, id := range []string{"m", "n", "m"} { // the third request repeats the first
