@@ -60,12 +60,12 @@ static __always_inline void count_member(struct ledbat_count *c, __u16 *counted,
 	__sync_fetch_and_add(&c->in, 1);
 }
 
-/* Returns the connections of this or the last period, at least 1. */
-static __always_inline __u32 members(const struct ledbat_count *c)
+/* Returns the connections of this or the last period, at least 1. Periods end by a count only. */
+static __always_inline __u32 members(const struct ledbat_count *c, __u32 now)
 {
 	__u32 most = c->in > c->before ? c->in : c->before;
 
-	return most ? most : 1;
+	return most && !has_passed(now, c->began, 2 * CROWD_PERIOD) ? most : 1;
 }
 
 /* Gives a new connection the base delay of its path. */

@@ -194,7 +194,7 @@ static __always_inline __u32 rest_after(struct tcp_sock *tp, struct ledbat *ca, 
 	struct ledbat_count *crowd = bpf_map_lookup_elem(&ledbat_crowds, &zero);
 
 	if (ledbat_tuned.explore && crowd && tp->snd_cwnd <= LEDBAT_MIN_WINDOW)
-		turns *= members(crowd);
+		turns *= members(crowd, now);
 	if (turns > MAX_TURNS)
 		turns = MAX_TURNS;
 	return turns > rest ? turns : rest;
@@ -274,7 +274,7 @@ static __always_inline void update(struct tcp_sock *tp, struct ledbat *ca, struc
 		}
 		if ((__s32)(tp->delivered - ca->hold) < 0)
 			break;
-		add_window(tp, ca, avoidance_increment(tp, acked, base, delay, limited, members(&path->active)));
+		add_window(tp, ca, avoidance_increment(tp, acked, base, delay, limited, members(&path->active, now)));
 		tp->snd_ssthresh = tp->snd_cwnd;
 	}
 }
@@ -324,8 +324,10 @@ static __always_inline void set_pacing_rate(struct sock *sk, struct tcp_sock *tp
 	if (ledbat_tuned.explore && tp->snd_cwnd <= LEDBAT_MIN_WINDOW && rate < tp->mss_cache * PAIR_RATE)
 		rate = tp->mss_cache * PAIR_RATE;
 	if (is_crowded_out(tp, ca)) {
-		count_member(crowd, &ca->member.crowded, ticks());
-		rate = crowded_rate(tp, rtt, members(crowd));
+		__u32 now = ticks();
+
+		count_member(crowd, &ca->member.crowded, now);
+		rate = crowded_rate(tp, rtt, members(crowd, now));
 	}
 	sk->sk_pacing_rate = rate;
 }

@@ -36,8 +36,8 @@ static __always_inline int rshare_update(struct rledbat *r, struct rledbat_ack *
 		if (rledbat_is_crowded_out(r, ack->mss, t->target))
 			count_member(crowd, &share->member.crowded, ack->now);
 	}
-	ack->crowded = members(crowd);
-	ack->active = members(&path->active);
+	ack->crowded = members(crowd, ack->now);
+	ack->active = members(&path->active, ack->now);
 	ack->slowing = !small && is_path_slowing(path, r->began, ack->now, r->srtt);
 	share_delay(path, &r->delays, ack->rtt, ack->now);
 	if (small)

@@ -94,3 +94,17 @@ func TestTheFirstSlowdownIsCommon(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectionsThatLeftDoNotCount steps a connection long after sixteen others.
+func TestConnectionsThatLeftDoNotCount(t *testing.T) {
+	const now, later = 1_000_000, 1_000_000 + 20*61_036 // ticks: 20 s
+	s := newStepperOf(newSteps(t), "scavenger")
+	s.shared = steps.NewShared(now)
+	s.shared.Crowd = steps.Crowd{Began: now, Number: 7, In: 16, Before: 16}
+	s.step(t, steps.Ack{Now: now, Next: simulatedSegment, Mss: simulatedSegment})
+	for at, want := range map[uint32]uint32{now - 1: 16, now + 1: 16, later: 1} {
+		if step := s.step(t, steps.Ack{Now: at, Next: simulatedSegment, Mss: simulatedSegment}); step.Ack.Crowded != want {
+			t.Errorf("at tick %d %d connections share the window, want %d", at, step.Ack.Crowded, want)
+		}
+	}
+}
