@@ -106,6 +106,23 @@ func TestTheServicesAreExposedLittle(t *testing.T) {
 	}
 }
 
+// The probe of ingress shaping sends a frame by a packet socket.
+func TestTheDaemonMayShapeIngress(t *testing.T) {
+	unit := read(t, "weir.service")
+	for _, want := range []string{`CapabilityBoundingSet=.*\bCAP_NET_RAW\b`, `RestrictAddressFamilies=.*\bAF_PACKET\b`} {
+		if !regexp.MustCompile(`(?m)^` + want).MatchString(unit) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// An upgrade restarts a running lender, whose protocol may have changed.
+func TestAnUpgradeRestartsTheLender(t *testing.T) {
+	if !strings.Contains(read(t, "scripts/postinst"), "! systemctl --quiet is-active weir-lend.service || deb-systemd-invoke restart weir-lend.service") {
+		t.Error("postinst restarts no lender")
+	}
+}
+
 // The lender sends echo requests to all peers of lent commands.
 func TestTheLenderMayMeasureRoundTrips(t *testing.T) {
 	unit := read(t, "weir-lend.service")

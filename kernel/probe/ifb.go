@@ -19,7 +19,7 @@ import (
 // IFB probes intermediate functional blocks with a redirected frame. Debian's 6.1 drops such
 // frames, because bpf_redirect does not mark them as redirected.
 func IFB() error {
-	return need{namespaceCapabilities, "CONFIG_IFB, to which BPF programs can redirect (Debian's 6.12 has it, its 6.1 not)"}.
+	return need{append([]string{"CAP_NET_RAW"}, namespaceCapabilities...), "CONFIG_IFB, to which BPF programs can redirect (Debian's 6.12 has it, its 6.1 not)"}.
 		explain("ifb", inNamespace(redirects))
 }
 

@@ -37,7 +37,7 @@ func (n need) explain(feature string, err error) error {
 		return fault.Wrap(fmt.Errorf("%s: needs %s: %w", feature, strings.Join(missing, " and "), err),
 			fault.Permission, "run as root, or grant "+strings.Join(missing, " and "))
 	}
-	if refused(err) && SeccompFilter() {
+	if (refused(err) || errors.Is(err, unix.EAFNOSUPPORT)) && SeccompFilter() { // systemd's RestrictAddressFamilies=
 		return fault.Wrap(fmt.Errorf("%s: rejected by a seccomp filter, as set by container runtimes: %w", feature, err),
 			fault.Permission, "allow the system call in the container's seccomp profile, or run outside the container")
 	}
