@@ -73,6 +73,10 @@ func (c Command) request(ctx context.Context, to lender, paused *pausedCommand) 
 	for direction, l := range c.Limits {
 		a.Limits[direction], a.Shadow = l.Rate, l.Shadow
 	}
+	before, err := cgroup.Of(paused.cmd.Process.Pid)
+	if err != nil {
+		return before, err
+	}
 	pidfd, err := unix.PidfdOpen(paused.cmd.Process.Pid, 0)
 	if err != nil {
 		return cgroup.Cgroup{}, fmt.Errorf("open process of the command: %w", err)
@@ -90,7 +94,11 @@ func (c Command) request(ctx context.Context, to lender, paused *pausedCommand) 
 	for _, note := range got.Notes {
 		c.notify("%s", note)
 	}
-	return cgroup.Of(paused.cmd.Process.Pid)
+	now, err := cgroup.Of(paused.cmd.Process.Pid)
+	if err == nil && now.Path == before.Path {
+		err = fault.New(fault.Failed, "have an administrator restart it: systemctl restart weir-lend", "the lender has not moved the command into a cgroup with limits; it may have another version")
+	}
+	return now, err
 }
 
 // abridged truncates the command line to fit into a request.
