@@ -116,7 +116,7 @@ func TestTheDaemonMayShapeIngress(t *testing.T) {
 	}
 }
 
-// An upgrade restarts a running lender, whose protocol may have changed.
+// An upgrade restarts a running lender: the protocol may have changed.
 func TestAnUpgradeRestartsTheLender(t *testing.T) {
 	if !strings.Contains(read(t, "scripts/postinst"), "! systemctl --quiet is-active weir-lend.service || deb-systemd-invoke restart weir-lend.service") {
 		t.Error("postinst restarts no lender")
