@@ -67,7 +67,7 @@ func hops(all []netip.Addr, is4 bool) string {
 func writeFeed(out *strings.Builder, e *config.Exchange) {
 	fmt.Fprintf(out, "protocol bgp weir_feed {\n\tdescription \"Weir, path server\";\n\tlocal %s as %d;\n\tneighbor %s as %d;\n\tstrict bind yes;\n\tgraceful restart on;\n", e.Feed.Bird, e.AS, e.Feed.Local, e.AS)
 	if e.Feed.Password != "" {
-		fmt.Fprintf(out, "\tpassword %q;\n", e.Feed.Password)
+		fmt.Fprintf(out, "\tpassword \"%s\";\n", e.Feed.Password) // BIRD's strings have no escapes
 	}
 	for _, channel := range []string{"ipv4", "ipv6"} {
 		fmt.Fprintf(out, "\t%s { import none; export where weir_export(); add paths tx; next hop keep; };\n", channel)

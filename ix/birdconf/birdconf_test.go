@@ -15,7 +15,7 @@ import (
 
 const sample = `version: 1
 exchange: {as: 65500, router_id: 10.99.0.2}
-feed: {bird: 10.99.0.1, local: 10.99.0.2, password: secret}
+feed: {bird: 10.99.0.1, local: 10.99.0.2, password: 's\ecret'}
 listen: [10.99.0.2]
 sponsors:
   orange: {as: 8492, ports: {ber1: {addresses: [10.99.1.1, "2001:db8:99::1"], rate: 10Gbit}, ber2: {addresses: [10.99.1.11], rate: 10Gbit}}}
@@ -45,7 +45,7 @@ func TestBIRDParsesIt(t *testing.T) {
 	if text, err := exec.Command(bird, "-p", "-c", file).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s\n%s", err, text, out.String())
 	}
-	for _, want := range []string{"bgp_next_hop ~ [ 10.99.1.11 ] then { # orange/ber2", "(65500, 2, 3)", `password "secret"`} {
+	for _, want := range []string{"bgp_next_hop ~ [ 10.99.1.11 ] then { # orange/ber2", "(65500, 2, 3)", `password "s\ecret"`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, out.String())
 		}
@@ -53,7 +53,7 @@ func TestBIRDParsesIt(t *testing.T) {
 }
 
 func TestNoSessionIsAMistake(t *testing.T) {
-	e := parse(t, strings.Replace(sample, "feed: {bird: 10.99.0.1, local: 10.99.0.2, password: secret}", "feed: {rib: rib.mrt}", 1))
+	e := parse(t, strings.Replace(sample, "feed: {bird: 10.99.0.1, local: 10.99.0.2, password: 's\\ecret'}", "feed: {rib: rib.mrt}", 1))
 	if err := Write(&strings.Builder{}, e); fault.Of(err) != fault.Usage {
 		t.Error(err)
 	}

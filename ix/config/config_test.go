@@ -97,6 +97,7 @@ func TestMistakesNameThePlace(t *testing.T) {
 		{"router ID", "router_id: 10.99.0.2", `router_id: "::1"`, "exchange.router_id"},
 		{"feed", "local: 10.99.0.2", "rib: a.mrt", "feed: rib is beside bird and local"},
 		{"half a feed", ", local: 10.99.0.2", "", "feed: a session requires bird and local"},
+		{"password of BIRD", "local: 10.99.0.2", `local: 10.99.0.2, password: 'a"b'`, "feed.password: a string of BIRD has no quotation marks"},
 		{"BIRD itself", "local: 10.99.0.2", "local: 10.99.0.1", "feed.local: 10.99.0.1 is the address of BIRD"},
 		{"name", "club: ", "club/1: ", `members: the name "club/1" has characters other than`},
 		{"empty member", "{as: 64998, addresses: [10.99.2.2], without: [green], small: true}", "", "members.club"},

@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"weir/internal/nearest"
 	"weir/internal/units"
@@ -79,6 +81,9 @@ func (r *reader) feed() (f Feed) {
 	}
 	f.RIB = k.RIB
 	f.Password = r.password("feed", k.Password)
+	if strings.ContainsFunc(f.Password, func(c rune) bool { return c == '"' || unicode.IsControl(c) }) {
+		r.Add(k.Password.Place, "choose other characters", "feed.password: a string of BIRD has no quotation marks and control characters")
+	}
 	if k.Bird != nil {
 		if a, ok := r.address(*k.Bird, "feed.bird", ""); ok {
 			f.Bird = a

@@ -257,6 +257,9 @@ func (x *engine) sweep(f func(row uint32)) {
 // clear withdraws the paths of columns and makes the columns spare. The caller holds mu.
 func (x *engine) clear(columns []rib.PortID) {
 	x.flush()
+	if len(columns) == 0 {
+		return
+	}
 	gone := map[rib.PortID]bool{}
 	for _, c := range columns {
 		gone[c] = true

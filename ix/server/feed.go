@@ -5,7 +5,9 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +33,8 @@ type feed struct {
 
 	// columns of the current session by path identifier and family; guarded by engine.mu.
 	columns map[uint32]rib.PortID
-	former  []rib.PortID         // of former sessions and the snapshot
+	former  []rib.PortID         // of complete former sessions and the snapshot
+	partial []rib.PortID         // of the last session that ended before its End-of-RIB
 	waiting map[wire.Family]bool // families without End-of-RIB
 }
 
@@ -139,9 +142,10 @@ func keepAlive(s *session.Session, end <-chan struct{}) {
 }
 
 // open is the OPEN to BIRD: path identifiers are received, and graceful restart is offered as
-// helper (RFC 4724).
+// helper (RFC 4724). BoRR and EoRR have no effect here, so enhanced refresh is not offered.
 func (f *feed) open() wire.Open {
 	o := f.server.own()
+	o.EnhancedRefresh = false
 	o.GracefulRestart = &wire.GracefulRestart{Time: 0}
 	for _, family := range families {
 		o.AddPath = append(o.AddPath, wire.AddPath{Family: family, Receive: true})
@@ -180,16 +184,29 @@ func (f *feed) begin(s *session.Session) {
 		if s.Peer.HasFamily(family) {
 			f.waiting[family] = true
 		}
-		f.addPath[i] = sends(&s.Peer, family)
+		f.addPath[i] = sends(&s.Peer, family) // for the status
 	}
 }
 
-// retire moves the columns of the current session to the former ones. The caller holds engine.mu.
+// retire moves the columns of the current session to the former ones. Of the sessions without
+// End-of-RIB only the last one's stay: otherwise a feed that breaks off again and again would fill
+// the memory. The caller holds engine.mu.
 func (f *feed) retire() {
-	for _, c := range f.columns {
-		f.former = append(f.former, c)
+	mine := slices.Collect(maps.Values(f.columns))
+	switch {
+	case len(f.waiting) == 0:
+		f.former = append(f.former, mine...)
+	case len(mine) > 0:
+		f.server.engine.clear(f.partial)
+		f.partial = mine
 	}
 	f.columns = map[uint32]rib.PortID{}
+}
+
+// forget withdraws the paths of former sessions. The caller holds engine.mu.
+func (f *feed) forget() {
+	f.server.engine.clear(append(f.former, f.partial...))
+	f.former, f.partial = nil, nil
 }
 
 func sends(open *wire.Open, f wire.Family) bool {
@@ -213,8 +230,7 @@ func (f *feed) expire() {
 	}
 	f.server.log.Warn("feed: silent for too long, its paths are withdrawn", "after", x.exchange.Choose.Stale)
 	f.retire()
-	x.clear(f.former)
-	f.former = nil
+	f.forget()
 	x.serve(true)
 	f.server.saveSoon() // removes the snapshot
 }
@@ -231,10 +247,15 @@ func (f *feed) contact() time.Time {
 
 var errRetired = errors.New("replaced by a newer session")
 
+// codingOf returns the coding of the feed's UPDATEs.
+func codingOf(s *session.Session) wire.Coding {
+	return wire.Coding{AS4: s.Peer.AS4, AddPathIPv4: sends(&s.Peer, families[0]), AddPathIPv6: sends(&s.Peer, families[1])}
+}
+
 // receive applies the messages of the feed, all that have arrived under one lock.
 func (f *feed) receive(s *session.Session) error {
 	x := f.server.engine
-	decode := decoder{feed: f, coding: wire.Coding{AS4: s.Peer.AS4, AddPathIPv4: f.addPath[0], AddPathIPv6: f.addPath[1]}}
+	decode := decoder{feed: f, coding: codingOf(s)}
 	for {
 		kind, body, err := s.Next()
 		if err != nil {
@@ -371,8 +392,7 @@ func (f *feed) ended(family wire.Family) {
 	if !x.open {
 		f.server.log.Info("feed: complete", "paths", x.table.rib.Stats().Paths)
 	}
-	x.clear(f.former)
-	f.former = nil
+	f.forget()
 	x.serve(true)
 	f.server.saveSoon()
 }

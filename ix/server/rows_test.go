@@ -281,3 +281,45 @@ func TestNoExportIsKept(t *testing.T) {
 		}
 	}
 }
+
+// Of sessions that end before End-of-RIB only the last one's columns stay, beside those of the last
+// complete session.
+func TestBrokenSessionsLeaveFewColumns(t *testing.T) {
+	l := newLab(t, session4, oneMember)
+	s, err := New(l.config, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stale.Stop()
+	if s.feed.open().EnhancedRefresh {
+		t.Error("BIRD may send BoRR and EoRR, which are ignored")
+	}
+	f, table := s.feed, s.engine.table
+	out := wire.Outbound{Coding: wire.Coding{AS4: true, AddPathIPv4: true, AddPathIPv6: true}, Max: wire.MaxMessage}
+	feed := &session.Session{Peer: birdOpen()}
+	for n := range 20 {
+		f.begin(feed)
+		d := decoder{feed: f, coding: codingOf(feed)}
+		var bodies [][]byte
+		for i := range ases {
+			message := out.Announce(nil, families[0], attributes(hopOf(someprefix, i), ases[i]), []wire.Target{{Prefix: someprefix, ID: uint32(i)}})
+			bodies = append(bodies, message[wire.HeaderSize:])
+		}
+		if n == 0 || n == 19 {
+			for _, family := range families {
+				bodies = append(bodies, wire.AppendEndOfRIB(nil, family)[wire.HeaderSize:])
+			}
+		}
+		for _, body := range bodies {
+			if err := d.update(body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := table.rib.Ports(); got > 3*len(ases) {
+			t.Fatalf("%d columns after %d sessions", got, n+1)
+		}
+	}
+	if n := table.rib.Stats().Paths; n != len(ases) || s.Status().Feed.Former {
+		t.Errorf("%d paths behind End-of-RIB", n)
+	}
+}

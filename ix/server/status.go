@@ -83,7 +83,7 @@ func (s *Server) Status() Status {
 	stats := x.table.rib.Stats()
 	doc.Table = TableStatus{stats.Prefixes, stats.Paths, stats.AttributeSets, stats.Bytes}
 	doc.Sending, doc.Complete, doc.Groups, doc.Counts = x.open, x.complete, len(x.groups), x.counts
-	doc.Feed.Former = len(s.feed.former) > 0
+	doc.Feed.Former = len(s.feed.former)+len(s.feed.partial) > 0
 	doc.Feed.AddPathIPv4, doc.Feed.AddPathIPv6 = s.feed.addPath[0], s.feed.addPath[1]
 	for _, g := range x.groups {
 		doc.Counts.TooLarge += g.tooLarge
