@@ -243,16 +243,43 @@ func (r Record) work(what string, ns *netns.Namespace, step func(), change func(
 	if err != nil {
 		return fail(err)
 	}
-	is, _ := have.root()
-	was, _ := r.Before.root()
-	if is.Handle != 0 && is.Handle != RootHandle && (is.Handle != was.Handle || is.Kind != was.Kind) {
+	if other := r.usurper(have); other != "" {
 		return fail(fault.New(fault.Failed, fmt.Sprintf("tc qdisc del dev %s root, if nobody needs it", r.Device),
-			"somebody else has put %s %s there meanwhile", is.Kind, is.Handle))
+			"somebody else has put %s there meanwhile", other))
 	}
 	if err := change(&builder{conn: conn, index: r.Index, step: step}); err != nil {
 		return fail(err)
 	}
 	return nil
+}
+
+// usurper returns the root qdisc of a tree that is neither Weir's nor the former one, as
+// "cake 8001:", or "".
+func (r Record) usurper(have Tree) string {
+	is, _ := have.root()
+	was, _ := r.Before.root()
+	if is.Handle == 0 || is.Handle == RootHandle || is.Handle == was.Handle && is.Kind == was.Kind {
+		return ""
+	}
+	return fmt.Sprintf("%s %s", is.Kind, is.Handle)
+}
+
+// Usurper returns the root qdisc that somebody else has put in place of Weir's, as "cake 8001:", or
+// "". A device that is gone has none.
+func (r Record) Usurper(ns *netns.Namespace) (string, error) {
+	conn, err := find(ns, r.Device, r.Index)
+	if errors.Is(err, ErrGone) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	have, err := snapshot(conn, r.Index)
+	if err != nil {
+		return "", fmt.Errorf("read qdiscs of %s: %w", r.Device, err)
+	}
+	return r.usurper(have), nil
 }
 
 // putHook restores clsact or ingress with its filters if missing, and keeps existing ones.

@@ -39,6 +39,7 @@ type Device struct {
 	Running bool             // up, and with a carrier
 	XDP     uint32           // id of the XDP program attached; 0 for none
 	Queues  int              // receive queues; 0 if unknown (without CONFIG_RPS)
+	Senders int              // transmit queues; 0 if unknown
 	Header  int              // bytes of the link-layer header: 14 for Ethernet and loopback, else 0
 }
 
@@ -150,6 +151,7 @@ func describe(link netlink.Link) Device {
 		Up:      attrs.RawFlags&unix.IFF_UP != 0,
 		Running: attrs.RawFlags&unix.IFF_RUNNING != 0,
 		Queues:  attrs.NumRxQueues,
+		Senders: attrs.NumTxQueues,
 	}
 	if device.Kind == "veth" { // its link is the peer
 		device.Below = 0

@@ -5,6 +5,7 @@ package limit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -213,6 +214,57 @@ func TestTheDefaultModeKeepsParallelQueues(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// With an explicit mode beside it, the next look chooses the same modes, though Weir has replaced
+// the parallel queues.
+func TestTheDefaultModeIgnoresTheOrderOfApplies(t *testing.T) {
+	d := newShapedHost(t)
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	d.do(func() error {
+		return exec.Command("sh", "-c", "ip link add m0 numtxqueues 4 type veth peer name m1 && ip link set m0 up && tc qdisc add dev m0 root handle 1: mq").Run()
+	})
+	const scopes = "  a: {interface: m0, egress: {rate: 8Mbit, mode: shape}}\n  b: {user: 7, egress: 8Mbit}\n"
+	d.apply(scopes)
+	first, _ := d.modes()
+	d.do(func() error {
+		if outdated, err := d.plane.(*plane).Outdated(d.have); outdated || err != nil {
+			t.Errorf("outdated %t, %v", outdated, err)
+		}
+		return nil
+	})
+	d.apply(scopes)
+	if second, _ := d.modes(); !maps.Equal(first, second) || first["b egress"] != police.ModePolice {
+		t.Errorf("modes %v, then %v", first, second)
+	}
+}
+
+// Another program that takes the queues of a device keeps them, and the limits are policed.
+func TestTheDefaultModeLeavesQueuesThatAnotherProgramTakes(t *testing.T) {
+	d := newShapedHost(t)
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	t.Cleanup(func() { failures.at = nil })
+	const scopes = "  a: {interface: eth0, egress: 8Mbit}\n  b: {user: 7, egress: 8Mbit}\n"
+	d.apply(scopes)
+	tc := func(args ...string) (text string) {
+		d.do(func() error {
+			out, err := exec.Command(testutil.Command(t, "tc"), args...).CombinedOutput()
+			text = string(out)
+			return err
+		})
+		return text
+	}
+	tc("qdisc", "replace", "dev", "eth0", "root", "handle", "5:", "pfifo")
+	d.apply(scopes)
+	modes, reasons := d.modes()
+	for _, at := range []string{"a egress", "b egress"} {
+		if modes[at] != police.ModePolice || !strings.Contains(reasons[at], "another program has replaced the queues of eth0 by pfifo 5:") {
+			t.Errorf("%s: %s for %q", at, modes[at], reasons[at])
+		}
+	}
+	if text := tc("qdisc", "show", "dev", "eth0"); !strings.Contains(text, "pfifo 5: root") {
+		t.Errorf("qdiscs %s", text)
+	}
 }
 
 // Some directions are policed on every kernel, and a tree has one mode.

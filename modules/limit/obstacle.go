@@ -38,6 +38,9 @@ func (c *chooser) obstacleOf(err error) obstacle {
 			c.failed = errors.Join(c.failed, err)
 		}
 	}
+	if errors.Is(err, shape.ErrUsurped) { // it may do so again
+		remember(c.host, err)
+	}
 	return obstacleOf(err)
 }
 

@@ -38,16 +38,20 @@ func failedShaping(h shape.Host) obstacle {
 	return o
 }
 
-// triesPolicing records an error of the shapers. It reports whether a state has directions without
-// a mode, which are policed from now on, so that another try may succeed.
-func triesPolicing(h shape.Host, want module.State, err error) bool {
+// remember records an error of the shapers. It reports whether there was none of late.
+func remember(h shape.Host, err error) (first bool) {
 	failures.Lock()
 	defer failures.Unlock()
 	last, there := failures.at[h.Pins]
-	again := there && time.Since(last.when) <= unshapedFor
 	if failures.at == nil {
 		failures.at = map[string]failure{}
 	}
 	failures.at[h.Pins] = failure{err, time.Now()}
-	return !again && slices.ContainsFunc(want.Scopes, func(b module.Bound) bool { return byDefault(b.Scope, Egress) || byDefault(b.Scope, Ingress) })
+	return !there || time.Since(last.when) > unshapedFor
+}
+
+// triesPolicing records an error of the shapers. It reports whether a state has directions without
+// a mode, which are policed from now on, so that another try may succeed.
+func triesPolicing(h shape.Host, want module.State, err error) bool {
+	return remember(h, err) && slices.ContainsFunc(want.Scopes, func(b module.Bound) bool { return byDefault(b.Scope, Egress) || byDefault(b.Scope, Ingress) })
 }

@@ -96,19 +96,46 @@ func (h Host) checkUnowned(l Shaper) error {
 		return err
 	}
 	have, err := h.record(l)
-	if err != nil || have != nil {
+	if err != nil {
 		return err
 	}
-	tree, err := device.Snapshot(nil, l.Device)
-	switch {
-	case err != nil:
+	var tree device.Tree // of the device without Weir
+	if have != nil && !have.Nested {
+		tree = have.Taken.Before
+		if other, err := have.Taken.Usurper(nil); err != nil || other != "" {
+			return errors.Join(err, fault.New(fault.Usage, fmt.Sprintf("remove it to shape: tc qdisc del dev %s root", l.Device), "%w of %s by %s", ErrUsurped, l.Device, other))
+		}
+	} else if tree, err = device.Snapshot(nil, l.Device); err != nil {
 		return err
-	case tree.IsWeirs() && !h.Describes:
+	}
+	advice := "write mode: shape if one queue is fast enough"
+	switch {
+	case have == nil && tree.IsWeirs() && !h.Describes:
 		return fault.New(fault.Failed, fmt.Sprintf("release its policy, or remove it: tc qdisc del dev %s root", l.Device), "%s has queues of another Weir", l.Device)
 	case len(tree.Qdiscs) > 0 && tree.Qdiscs[0].Kind == "mq":
-		return fault.New(fault.Usage, "write mode: shape if one queue is fast enough", "one fq would replace the parallel queues (mq) of %s", l.Device)
+		return fault.New(fault.Usage, advice, "one fq would replace the parallel queues (mq) of %s", l.Device)
+	case have == nil && len(tree.Qdiscs) == 0:
+		return neverUp(l.Device, advice)
 	}
 	return nil
+}
+
+// ErrUsurped is returned for a device on which another program has replaced the tree of Weir.
+var ErrUsurped = errors.New("another program has replaced the queues")
+
+// neverUp returns an error for a device that has no qdisc yet, and gets parallel queues with the
+// first ip link set up. Afterwards its record would hide them.
+func neverUp(dev, advice string) error {
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	d, err := links.Device(dev)
+	if err == nil && !d.Up && d.Kind == "device" && d.Senders > 1 {
+		err = fault.New(fault.Usage, advice+", or set it up first", "%s has never been up, and then gets parallel queues (mq)", dev)
+	}
+	return err
 }
 
 // Apply activates work and removes all other shapers; had are the assignments to remove. It is

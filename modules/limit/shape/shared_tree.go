@@ -51,5 +51,8 @@ func (r *record) restore() error {
 	if r == nil || r.Nested {
 		return nil
 	}
+	if other, err := r.Taken.Usurper(nil); err != nil || other != "" {
+		return err // the device has another owner now
+	}
 	return r.Taken.Return(nil)
 }
