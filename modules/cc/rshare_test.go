@@ -21,7 +21,7 @@ func TestThePathForgetsAShorterRoute(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			shared := steps.NewShared(0)
 			var connections []*stepper
-			for now := time.Duration(0); now < 14*time.Minute; now += time.Second / 2 {
+			for now := time.Duration(0); now < 14*time.Minute; now += 3 * time.Second {
 				if n := len(connections); n < len(starts) && now >= starts[n] {
 					s := newStepperOf(made, "scavenger")
 					s.shared = shared
