@@ -29,29 +29,34 @@ func (a *accepted) Close() error {
 	return a.TCPConn.Close()
 }
 
-// connections bounds the open connections of each client block. It is safe for concurrent use.
+// connections bounds the open connections of each client block and of all together: the records of
+// running tests need file descriptors, too. It is safe for concurrent use.
 type connections struct {
-	most int
-	mu   sync.Mutex // guards open
+	most, total int
+
+	mu   sync.Mutex // guards the following fields
 	open map[netip.Prefix]int
+	all  int
 }
 
-func newConnections(most int) *connections {
-	return &connections{most: most, open: map[netip.Prefix]int{}}
+func newConnections(most, total int) *connections {
+	return &connections{most: most, total: total, open: map[netip.Prefix]int{}}
 }
 
-// take counts a connection; release is nil if the block has too many.
+// take counts a connection; release is nil if the block or all clients have too many.
 func (c *connections) take(client netip.Addr) (release func()) {
 	block := admission.Block(client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open[block] >= c.most {
+	if c.open[block] >= c.most || c.all >= c.total {
 		return nil
 	}
 	c.open[block]++
+	c.all++
 	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.all--
 		if c.open[block]--; c.open[block] == 0 {
 			delete(c.open, block)
 		}

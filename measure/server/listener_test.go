@@ -4,6 +4,7 @@ package server
 
 import (
 	"net"
+	"net/netip"
 	"testing"
 )
 
@@ -28,5 +29,27 @@ func TestAMultipathClientGetsASinglePath(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	if multipath, err := conn.MultipathTCP(); err != nil || multipath {
 		t.Errorf("the accepted connection has several paths: %v, %v", multipath, err)
+	}
+}
+
+func TestConnectionsOfAllClientsAreBounded(t *testing.T) {
+	c := newConnections(2, 3)
+	var last func()
+	for i, want := range []struct {
+		client string
+		taken  bool
+	}{{"192.0.2.1", true}, {"192.0.2.1", true}, {"192.0.2.1", false}, {"192.0.2.2", true}, {"192.0.2.3", false}} {
+		release := c.take(netip.MustParseAddr(want.client))
+		if (release != nil) != want.taken {
+			t.Errorf("connection %d of %s: taken is %v", i, want.client, release != nil)
+		}
+		if release != nil {
+			last = release
+		}
+	}
+	last()
+	last() // has no effect
+	if c.take(netip.MustParseAddr("192.0.2.3")) == nil || c.take(netip.MustParseAddr("192.0.2.4")) != nil {
+		t.Error("after one of three ended, not exactly one has a place")
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
+	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
 	"weir/measure/admission"
@@ -56,7 +58,7 @@ func Listen(c Config) (*Server, error) {
 	}
 	s := &Server{config: c, gate: admission.New(c.MaxTests, ndt7.MaxDuration), metrics: newMetrics(c.MaxTests)}
 	s.tests, s.endTests = context.WithCancel(context.Background())
-	open := newConnections(blockConnections(c.MaxTests))
+	open := newConnections(blockConnections(c.MaxTests), allConnections(c.MaxTests))
 	for _, l := range []struct {
 		flag, address string
 		config        *tls.Config
@@ -95,6 +97,16 @@ func Listen(c Config) (*Server, error) {
 // blockConnections is the maximum of open connections of a client block: beyond the tests, it may
 // have some in handshakes and for other requests.
 func blockConnections(maxTests int) int { return 2*maxTests + 64 }
+
+// allConnections is the maximum of open connections of all clients: the limit of open files without
+// spareFiles, but room for one client block in any case.
+func allConnections(maxTests int) int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return math.MaxInt
+	}
+	return max(int(min(limit.Cur, math.MaxInt32))-spareFiles, blockConnections(maxTests))
+}
 
 func tlsConfig(c Config) *tls.Config {
 	if c.Certificate == nil {
@@ -227,7 +239,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: handshakeTime, ReadTimeout: handshakeTime, WriteTimeout: idleTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
-		ErrorLog:    slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), // scanners would fill the log
+		ErrorLog:    log.New(httpLog{log: s.config.Log}, "", 0),
 	}
 }
 
