@@ -46,7 +46,7 @@ func tokens(t *testing.T) (v *token.Verifier, sign func(experiment string) strin
 		t.Fatal(err)
 	}
 	return v, func(experiment string) string {
-		text, err := jwt.Signed(to).Claims(jwt.Claims{Subject: experiment, Audience: jwt.Audience{"site"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour)), ID: "token-id"}).Serialize()
+		text, err := jwt.Signed(to).Claims(jwt.Claims{Issuer: "locate", Subject: experiment, Audience: jwt.Audience{"site"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour)), ID: "token-id"}).Serialize()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,8 @@
 // Package token verifies access tokens: JSON Web Tokens (RFC 7519) that a Locate service signs for
 // one test.
 //
-// A token names its key (kid), its audience (the site's machine name), its end and an ID. A key
+// A token names its key (kid), its issuer "locate", its audience (the site's machine name), its
+// subject (the experiment or "monitoring"), its end and an ID. A key
 // accepts one algorithm, that of its own type: EdDSA for Ed25519, ES256 for P-256, RS256 for RSA.
 // A token is no secret of the site: it may be used for several connections until its end.
 package token
@@ -23,6 +24,12 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"weir/internal/fault"
+)
+
+// issuer and monitoring are those of Measurement Lab's Locate: its monitoring tests all experiments.
+const (
+	issuer     = "locate"
+	monitoring = "monitoring"
 )
 
 const (
@@ -134,15 +141,17 @@ func (v *Verifier) Verify(text, experiment string) (id string, err error) {
 	if err := t.Claims(k.public, &claims); err != nil {
 		return "", errors.New("the signature of the access token is not valid")
 	}
-	err = claims.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{v.machine}, Time: v.now()}, leeway)
+	err = claims.ValidateWithLeeway(jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{v.machine}, Time: v.now()}, leeway)
 	switch {
 	case errors.Is(err, jwt.ErrExpired), claims.Expiry == nil:
 		return "", errors.New("the access token is expired, or has no end")
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return "", errors.New("the access token is not issued by " + issuer)
 	case errors.Is(err, jwt.ErrInvalidAudience):
 		return "", errors.New("the access token is for another machine")
 	case err != nil:
 		return "", errors.New("the access token is not valid yet")
-	case claims.Subject != "" && claims.Subject != experiment:
+	case claims.Subject != experiment && claims.Subject != monitoring:
 		return "", fmt.Errorf("the access token is not for tests of %s", experiment)
 	case claims.ID == "" || len(claims.ID) > maxID:
 		return "", fmt.Errorf("the access token has no ID of 1 to %d bytes", maxID)

@@ -107,6 +107,18 @@ func TestTokensOfEachAlgorithm(t *testing.T) {
 	}
 }
 
+// Measurement Lab's monitoring has tokens of its own.
+func TestTokensOfMonitoringAreForAllExperiments(t *testing.T) {
+	a := newSigner(t, jose.EdDSA, "a")
+	v, c := load(t, a.file(t)), good()
+	c.Subject = "monitoring"
+	for _, experiment := range []string{"ndt", "msak"} {
+		if id, err := v.Verify(a.sign(t, c), experiment); err != nil || id != "id-1" {
+			t.Errorf("%s: %q, %v", experiment, id, err)
+		}
+	}
+}
+
 func TestHostileTokensNameTheReason(t *testing.T) {
 	a, r := newSigner(t, jose.EdDSA, "a"), newSigner(t, jose.RS256, "r")
 	v := load(t, a.file(t), r.file(t))
@@ -145,6 +157,9 @@ func TestHostileTokensNameTheReason(t *testing.T) {
 		"not yet":             {change(func(c *jwt.Claims) { c.NotBefore = jwt.NewNumericDate(now.Add(time.Minute)) }), "not valid yet"},
 		"another machine":     {change(func(c *jwt.Claims) { c.Audience = jwt.Audience{"other"} }), "another machine"},
 		"no machine":          {change(func(c *jwt.Claims) { c.Audience = nil }), "another machine"},
+		"another issuer":      {change(func(c *jwt.Claims) { c.Issuer = "other" }), "issued by locate"},
+		"no issuer":           {change(func(c *jwt.Claims) { c.Issuer = "" }), "issued by locate"},
+		"no subject":          {change(func(c *jwt.Claims) { c.Subject = "" }), "tests of ndt"},
 		"another experiment":  {change(func(c *jwt.Claims) { c.Subject = "msak" }), "tests of ndt"},
 		"no ID":               {change(func(c *jwt.Claims) { c.ID = "" }), "no ID"},
 		"a long ID":           {change(func(c *jwt.Claims) { c.ID = strings.Repeat("i", 129) }), "no ID"},
