@@ -34,8 +34,8 @@ const (
 	kickoffTime = time.Second // time until the first datagram is repeated
 )
 
-// Measure runs the test: the server measures, this side echoes. It ends after at most Duration,
-// Grace and the time of two requests. The error of a server that refuses is a [*websocket.Refused].
+// Measure runs the test: the server measures, this side echoes. It ends after at most twice Duration
+// and Grace, and the time of two requests. The error of a server that refuses is a [*websocket.Refused].
 func Measure(ctx context.Context, t ClientTest) (s record.LatencySummary, err error) {
 	if t.Duration == 0 {
 		t.Duration = Duration
@@ -144,7 +144,9 @@ func (t *ClientTest) echo(ctx context.Context, first Packet) error {
 			continue
 		}
 		_, _ = t.UDP.Write(buffer[:n])
-		echoes++
+		if echoes++; echoes == 1 { // the server's time began after the client's
+			end = time.Now().Add(t.Duration + Grace)
+		}
 		if t.Progress != nil {
 			t.Progress(echoes, time.Duration(max(p.LastRTT, 0))*time.Microsecond)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -92,6 +93,53 @@ func TestTheClientEchoesOnlyItsTest(t *testing.T) {
 	stop()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// The server's time begins with the first datagram that arrives.
+func TestTheClientEchoesUntilTheServersEnd(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	c, err := net.Dial("udp", server.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	client := ClientTest{UDP: c, ID: "m", Duration: 1500 * time.Millisecond}
+	done := make(chan error, 1)
+	former := time.Now().Add(client.Duration + Grace) // the end without a lost datagram
+	go func() { done <- client.echo(t.Context(), Packet{Type: typeKickoff, ID: "m"}) }()
+	buffer := make([]byte, 2048)
+	var from net.Addr
+	for range 3 { // two are lost
+		if _, from, err = server.ReadFrom(buffer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	probe := func(seq int) {
+		if _, err := server.WriteTo(fmt.Appendf(nil, `{"Type":"s2c","ID":"m","Seq":%d}`, seq), from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	probe(0)
+	time.Sleep(time.Until(former.Add(100 * time.Millisecond)))
+	probe(1)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	last := ""
+	for range 2 {
+		_ = server.SetReadDeadline(time.Now().Add(time.Second))
+		if n, _, err := server.ReadFrom(buffer); err == nil {
+			last = string(buffer[:n])
+		}
+	}
+	if last != `{"Type":"s2c","ID":"m","Seq":1}` {
+		t.Errorf("the last echo is %q", last)
 	}
 }
 
