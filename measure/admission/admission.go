@@ -10,7 +10,9 @@ package admission
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,18 +20,17 @@ import (
 // Gate counts the running tests. It is safe for concurrent use.
 type Gate struct {
 	maxTests int
-	length   time.Duration // of a test
 
-	mu       sync.Mutex // guards the following fields
-	running  map[netip.Prefix][]time.Time
+	mu       sync.Mutex                   // guards the following fields
+	running  map[netip.Prefix][]time.Time // the latest end of each test
 	total    int
 	draining bool
 	idle     chan struct{} // closed when draining and no test runs
 }
 
-// New returns a gate for at most maxTests tests that take at most length each.
-func New(maxTests int, length time.Duration) *Gate {
-	return &Gate{maxTests: maxTests, length: length, running: map[netip.Prefix][]time.Time{}, idle: make(chan struct{})}
+// New returns a gate for at most maxTests tests.
+func New(maxTests int) *Gate {
+	return &Gate{maxTests: maxTests, running: map[netip.Prefix][]time.Time{}, idle: make(chan struct{})}
 }
 
 // Rejection is the reason why a test does not start.
@@ -52,18 +53,19 @@ func Block(client netip.Addr) netip.Prefix {
 	return block
 }
 
-// Admit starts a test: call release once at its end. concurrent is the number of running tests,
-// this one included.
-func (g *Gate) Admit(client netip.Addr) (release func(), concurrent int, rejection *Rejection) {
+// Admit starts a test of at most that length: call release once at its end. concurrent is the
+// number of running tests, this one included.
+func (g *Gate) Admit(client netip.Addr, length time.Duration) (release func(), concurrent int, rejection *Rejection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	block, now := Block(client), time.Now()
 	if r := g.check(block, now); r != nil {
 		return nil, g.total, r
 	}
-	g.running[block] = append(g.running[block], now)
+	end := now.Add(length)
+	g.running[block] = append(g.running[block], end)
 	g.total++
-	return sync.OnceFunc(func() { g.release(block, now) }), g.total, nil
+	return sync.OnceFunc(func() { g.release(block, end) }), g.total, nil
 }
 
 // Check returns the rejection that Admit would return now.
@@ -91,28 +93,28 @@ func (g *Gate) check(block netip.Prefix, now time.Time) *Rejection {
 	return nil
 }
 
-// wait returns the time until the oldest of these tests has ended, rounded up to a second.
+// wait returns the time until the first of these tests has ended, rounded up to a second.
 func (g *Gate) wait(now time.Time, tests map[netip.Prefix][]time.Time) time.Duration {
-	least := g.length
-	for _, starts := range tests {
-		for _, start := range starts {
-			least = min(least, start.Add(g.length).Sub(now))
+	least := time.Duration(math.MaxInt64)
+	for _, ends := range tests {
+		for _, end := range ends {
+			least = min(least, end.Sub(now))
 		}
+	}
+	if least == math.MaxInt64 { // no test runs
+		return time.Second
 	}
 	return max(least.Truncate(time.Second)+time.Second, time.Second)
 }
 
-func (g *Gate) release(block netip.Prefix, start time.Time) {
+func (g *Gate) release(block netip.Prefix, end time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	starts := g.running[block]
-	for i, s := range starts {
-		if s.Equal(start) {
-			starts = append(starts[:i], starts[i+1:]...)
-			break
-		}
+	ends := g.running[block]
+	if i := slices.IndexFunc(ends, end.Equal); i >= 0 {
+		ends = slices.Delete(ends, i, i+1)
 	}
-	if g.running[block] = starts; len(starts) == 0 {
+	if g.running[block] = ends; len(ends) == 0 {
 		delete(g.running, block)
 	}
 	g.total--

@@ -24,7 +24,7 @@ func TestBlocks(t *testing.T) {
 // admit starts n tests of a client and returns the number of admitted ones and the last rejection.
 func admit(g *Gate, client string, n int) (admitted int, last *Rejection) {
 	for range n {
-		if _, _, r := g.Admit(address(client)); r != nil {
+		if _, _, r := g.Admit(address(client), 13*time.Second); r != nil {
 			last = r
 		} else {
 			admitted++
@@ -34,7 +34,7 @@ func admit(g *Gate, client string, n int) (admitted int, last *Rejection) {
 }
 
 func TestSharesLeaveRoomForANewcomer(t *testing.T) {
-	g := New(12, 13*time.Second)
+	g := New(12)
 	for i, want := range []int{6, 4, 2} { // 12/2, 12/3, and the rest of 12
 		client := fmt.Sprintf("192.0.2.%d", i)
 		got, r := admit(g, client, 12)
@@ -48,7 +48,7 @@ func TestSharesLeaveRoomForANewcomer(t *testing.T) {
 }
 
 func TestAddressesOfOneBlockShare(t *testing.T) {
-	g := New(4, 13*time.Second)
+	g := New(4)
 	for i, want := range []int{1, 1, 0} {
 		if got, _ := admit(g, fmt.Sprintf("2001:db8::%d", i+1), 1); got != want {
 			t.Errorf("address %d: %d tests, want %d", i+1, got, want)
@@ -60,8 +60,8 @@ func TestAddressesOfOneBlockShare(t *testing.T) {
 }
 
 func TestOneTestAtATime(t *testing.T) {
-	g := New(1, 13*time.Second)
-	release, n, r := g.Admit(address("192.0.2.1"))
+	g := New(1)
+	release, n, r := g.Admit(address("192.0.2.1"), 13*time.Second)
 	if r != nil || n != 1 {
 		t.Fatalf("%d, %v", n, r)
 	}
@@ -79,10 +79,10 @@ func TestOneTestAtATime(t *testing.T) {
 }
 
 func TestADrainWaitsForTests(t *testing.T) {
-	g := New(3, 13*time.Second)
-	release, _, _ := g.Admit(address("192.0.2.1"))
+	g := New(3)
+	release, _, _ := g.Admit(address("192.0.2.1"), 13*time.Second)
 	idle := g.Drain()
-	if _, _, r := g.Admit(address("192.0.2.2")); r == nil || r.Kind != "drain" {
+	if _, _, r := g.Admit(address("192.0.2.2"), 13*time.Second); r == nil || r.Kind != "drain" {
 		t.Errorf("a drain admits a test: %v", r)
 	}
 	select {
@@ -93,4 +93,16 @@ func TestADrainWaitsForTests(t *testing.T) {
 	release()
 	<-idle
 	<-g.Drain() // again
+}
+
+func TestTheTimeOfARetryIsThatOfTheFirstEnd(t *testing.T) {
+	g := New(2)
+	for i, length := range []time.Duration{time.Hour, 2 * time.Hour} {
+		if _, _, r := g.Admit(address(fmt.Sprintf("192.0.2.%d", i)), length); r != nil {
+			t.Fatal(r)
+		}
+	}
+	if r := g.Check(address("192.0.2.9")); r == nil || r.RetryAfter <= 30*time.Minute || r.RetryAfter > time.Hour+time.Second {
+		t.Errorf("a full gate: %+v", r)
+	}
 }

@@ -95,7 +95,7 @@ func (s *Sessions) Authorize(id string, client netip.Addr, uuid string) (Packet,
 		}
 		return first, nil // a repeated request
 	}
-	release, _, rejection := s.o.Gate.Admit(k.client)
+	release, _, rejection := s.o.Gate.Admit(k.client, Keep)
 	if rejection != nil {
 		return first, rejection
 	}

@@ -40,7 +40,7 @@ func start(t *testing.T, listen string, change func(*Options)) *site {
 	}
 	s := &site{results: map[string]int{}}
 	o := Options{
-		Gate: admission.New(20, Keep), Duration: time.Minute, Grace: 10 * time.Millisecond, Version: "1.2.3",
+		Gate: admission.New(20), Duration: time.Minute, Grace: 10 * time.Millisecond, Version: "1.2.3",
 		Count: func(result string) { s.mu.Lock(); defer s.mu.Unlock(); s.results[result]++ },
 		Store: func(r *record.Latency, outcome string) error {
 			text, err := json.Marshal(r)

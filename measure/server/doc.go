@@ -37,7 +37,8 @@ type Config struct {
 	// TestSilence shortens the time after which a test's upload without payload ends; 0 is 3 s.
 	TestSilence time.Duration
 
-	drainTime time.Duration // replaces maxDrain in tests; 0 keeps it
+	// drainTime and answerTime replace maxDrain and idleTime in tests; 0 keeps them.
+	drainTime, answerTime time.Duration
 }
 
 // DefaultMaxTests is the bound of running tests without a measurement of the host: it is no

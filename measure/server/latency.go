@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"weir/measure/admission"
 	"weir/measure/latency"
@@ -33,7 +34,7 @@ func (s *Server) openLatency() error {
 	if err != nil {
 		return err
 	}
-	s.latencyGate = admission.New(latencyShare*s.config.MaxTests, latency.Keep)
+	s.latencyGate = admission.New(latencyShare * s.config.MaxTests)
 	o := latency.Options{
 		Gate: s.latencyGate, Version: s.config.Version, Commit: s.config.Commit, Duration: s.config.TestDuration, Grace: s.config.TestDuration,
 		Count: func(result string) { s.metrics.datagrams.WithLabelValues(result).Inc() },
@@ -114,6 +115,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		newProblem(http.StatusConflict, "The measurement is not new", err.Error()).write(w)
 	default:
+		w.Header().Set("Connection", "close") // the UUID is the connection's: one test each
 		writeJSON(w, http.StatusOK, first)
 	}
 }
@@ -124,6 +126,8 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	// The answer may wait for the record.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(storeTime + idleTime))
 	ctx, cancel := context.WithTimeout(r.Context(), storeTime)
 	defer cancel()
 	summary, err := s.latency.Result(ctx, k.id, k.client)

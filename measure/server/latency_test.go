@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -112,6 +113,45 @@ func TestLatencyTestsReserveSpace(t *testing.T) {
 	}
 	if got := s.store.reserved.Load(); got != 0 {
 		t.Errorf("%d bytes are reserved after the tests", got)
+	}
+}
+
+// The UUID of a record is that of the connection of its authorization.
+func TestAConnectionAuthorizesOneLatencyTest(t *testing.T) {
+	s := startLatency(t)
+	for _, id := range []string{"m", "n"} {
+		response, err := http.Get("http://" + s.ClearAddr().String() + latency.AuthorizePath + "?mid=" + id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != 200 || !response.Close {
+			t.Errorf("%d, the connection stays open: %v", response.StatusCode, !response.Close)
+		}
+	}
+}
+
+// A result waits for its record longer than for other answers.
+func TestASlowStoreStillAnswersWithTheResult(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	s := start(t, func(c *Config) { c.Latency, c.answerTime = "127.0.0.1:0", 500*time.Millisecond })
+	s.store.pause = 2 * time.Second
+	if status, _, body := s.get(t, latency.AuthorizePath+"?mid=m"); status != 200 {
+		t.Fatalf("%d %v", status, body)
+	}
+	conn, err := net.Dial("udp", s.LatencyAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte(`{"Type":"c2s","ID":"m","Seq":0}`)); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, time.Minute, "the test begins", func() bool {
+		return strings.Contains(s.scrape(t), `weir_measure_datagrams_total{result="kickoff"} 1`)
+	})
+	if status, _, body := s.get(t, latency.ResultPath+"?mid=m"); status != 200 {
+		t.Errorf("%d %v", status, body)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"weir/measure/msak"
 	"weir/measure/ndt7"
@@ -27,14 +28,15 @@ type protocol struct {
 
 // request is a requested test.
 type request struct {
-	congestion string // "" for the site's default
+	length     time.Duration // at most
+	congestion string        // "" for the site's default
 	// run serves the test; lost is the reason why its records are not durable.
 	run func(session.Test) (q *record.Quality, lost error)
 }
 
 var protocolNDT7 = protocol{"ndt7", "ndt", ndt7.Subprotocol, func(s *Server, query, _ string) (request, error) {
 	metadata, exit, err := parseQuery(query)
-	return request{run: func(t session.Test) (*record.Quality, error) {
+	return request{length: ndt7.MaxDuration, run: func(t session.Test) (*record.Quality, error) {
 		t.EarlyExit = exit
 		// ndt7's records cannot name the congestion control: BBRInfo is always there.
 		control := []record.NameValue{{Name: "congestion_control", Value: t.Socket.Congestion()}}
@@ -47,7 +49,7 @@ var protocolNDT7 = protocol{"ndt7", "ndt", ndt7.Subprotocol, func(s *Server, que
 
 var protocolMSAK = protocol{"throughput1", "msak", msak.Subprotocol, func(s *Server, query, id string) (request, error) {
 	o, err := msak.ParseOptions(query, id)
-	return request{congestion: o.Congestion, run: func(t session.Test) (*record.Quality, error) {
+	return request{length: o.Duration + session.CloseTime, congestion: o.Congestion, run: func(t session.Test) (*record.Quality, error) {
 		result := msak.Serve(s.tests, msak.Stream{Test: t, Options: o, Version: s.config.Version, Commit: s.config.Commit},
 			func(v *record.Throughput, q *record.Quality) error {
 				return s.store("throughput1", t.UUID, v.StartTime, v, q)

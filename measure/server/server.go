@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -56,7 +57,7 @@ func Listen(c Config) (*Server, error) {
 	case c.Clear == "" && c.Secure == "":
 		return nil, fault.New(fault.Usage, "add --listen :80", "the site has no address for tests")
 	}
-	s := &Server{config: c, gate: admission.New(c.MaxTests, ndt7.MaxDuration), metrics: newMetrics(c.MaxTests)}
+	s := &Server{config: c, gate: admission.New(c.MaxTests), metrics: newMetrics(c.MaxTests)}
 	s.tests, s.endTests = context.WithCancel(context.Background())
 	open := newConnections(blockConnections(c.MaxTests), allConnections(c.MaxTests))
 	for _, l := range []struct {
@@ -237,7 +238,7 @@ func served(err error) error {
 
 func (s *Server) newHTTP(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: handshakeTime, ReadTimeout: handshakeTime, WriteTimeout: idleTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: h, ReadHeaderTimeout: handshakeTime, ReadTimeout: handshakeTime, WriteTimeout: cmp.Or(s.config.answerTime, idleTime), IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
 		ErrorLog:    log.New(httpLog{log: s.config.Log}, "", 0),
 	}

@@ -38,7 +38,7 @@ func (s *Server) runTest(p protocol, direction record.Direction) http.HandlerFun
 			return
 		}
 		client, _ := clientOf(r)
-		release, concurrent, rejection := s.admit(client)
+		release, concurrent, rejection := s.admit(client, request.length)
 		if rejection != nil {
 			s.metrics.refused.WithLabelValues(rejection.Kind).Inc()
 			refuse(w, rejection).write(w)
@@ -115,8 +115,8 @@ func (s *Server) count(q *record.Quality, lost error) {
 const bulkSpace = 1280 << 10
 
 // admit starts a test if the gate and the store allow it.
-func (s *Server) admit(client netip.Addr) (release func(), concurrent int, rejection *admission.Rejection) {
-	release, concurrent, rejection = s.gate.Admit(client)
+func (s *Server) admit(client netip.Addr, length time.Duration) (release func(), concurrent int, rejection *admission.Rejection) {
+	release, concurrent, rejection = s.gate.Admit(client, length)
 	admitter, is := s.config.Store.(record.Admitter)
 	if rejection != nil || !is {
 		return release, concurrent, rejection
