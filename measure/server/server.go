@@ -100,7 +100,7 @@ func Listen(c Config) (*Server, error) {
 func blockConnections(maxTests int) int { return 2*maxTests + 64 }
 
 // allConnections is the maximum of open connections of all clients: the limit of open files without
-// spareFiles, but room for one client block in any case.
+// spareFiles, and at least that of one client block.
 func allConnections(maxTests int) int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
