@@ -34,8 +34,9 @@ const (
 	kickoffTime = time.Second // time until the first datagram is repeated
 )
 
-// Measure runs the test: the server measures, this side echoes. It ends after at most twice Duration
-// and Grace, and the time of two requests. The error of a server that refuses is a [*websocket.Refused].
+// Measure runs the test: the server measures, this side echoes. It ends after at most twice
+// Duration and Grace, and the time of two requests. The error of a server that refuses is a
+// [*websocket.Refused].
 func Measure(ctx context.Context, t ClientTest) (s record.LatencySummary, err error) {
 	if t.Duration == 0 {
 		t.Duration = Duration

@@ -26,7 +26,7 @@ import (
 	"weir/internal/fault"
 )
 
-// issuer and monitoring are those of Measurement Lab's Locate: its monitoring tests all experiments.
+// issuer and monitoring are those of Measurement Lab's Locate; its monitoring tests everything.
 const (
 	issuer     = "locate"
 	monitoring = "monitoring"
