@@ -98,3 +98,18 @@ func TestAPlanReportsARebind(t *testing.T) {
 		t.Errorf("%+v", plan)
 	}
 }
+
+// All scopes of a tree have one mode, so the mechanism of a scope depends on its siblings.
+func TestAPlanNamesTheMechanismOfTheTree(t *testing.T) {
+	e := setup(t)
+	p := parse(t, "version: 1\nscopes:\n  g: {egress: 9Mbit}\n  a: {parent: g, user: 7}\n  b: {parent: g, user: 8, egress: {mode: police}}\n")
+	plan, err := e.Plan(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range plan.Steps {
+		if strings.Contains(step.Mechanism, "shaped") {
+			t.Errorf("%s: %s", step.Scope.Name, step.Mechanism)
+		}
+	}
+}

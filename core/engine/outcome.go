@@ -62,10 +62,11 @@ func (e *Engine) outcome(have, next *state) (Outcome, error) {
 		out.Restored, out.Changed = !in, !in || outdated
 	}
 	before, after := have.byName(), next.byName()
+	settled := e.settled(next)
 	for _, step := range policy.Diff(have.scopes(), next.scopes()) {
 		h := after[step.Scope.Name]
 		was, there := before[step.Scope.Name]
-		one := Step{Step: step, Mechanism: e.mechanism(h), Rebound: there && step.Action != policy.Remove && was.Bound != h.Bound}
+		one := Step{Step: step, Mechanism: e.mechanism(h, settled), Rebound: there && step.Action != policy.Remove && was.Bound != h.Bound}
 		if one.Rebound && one.Action == policy.Keep {
 			one.Action = policy.Rebind
 		}
@@ -98,14 +99,33 @@ func (e *Engine) itemSteps(have, want []policy.Item) (all []ItemStep) {
 	return all
 }
 
-// mechanism describes how the modules treat a scope; "" for a waiting or removed one.
-func (e *Engine) mechanism(h held) string {
+// settled returns the scopes of a state as each module would treat them, by module and scope.
+func (e *Engine) settled(s *state) map[string]map[string]module.Bound {
+	all := map[string]map[string]module.Bound{}
+	qdiscOwners, _ := e.ownersOf(s)
+	for _, r := range e.Modules {
+		plane, can := e.Plane(r).(module.Settler)
+		if part := qdiscOwners.of(s, r); can && !part.Empty() {
+			if part, err := plane.Settle(part); err == nil { // Ready returns the same error
+				all[r.Name()] = part.ByName()
+			}
+		}
+	}
+	return all
+}
+
+// mechanism describes how the modules treat a scope; "" for a waiting or removed one. settled has
+// the scopes with their treatments on this host, by module.
+func (e *Engine) mechanism(h held, settled map[string]map[string]module.Bound) string {
 	if h.Bound.Missing != "" {
 		return ""
 	}
 	var all []string
 	for _, r := range e.Modules {
 		if b, treated := h.of(r, deviceNames{}); treated {
+			if one, there := settled[r.Name()][h.Name]; there {
+				b = one
+			}
 			all = append(all, r.Mechanism(b))
 		}
 	}

@@ -218,6 +218,12 @@ type PlanNoter interface {
 	PlanNotes(want State) (notes []string)
 }
 
+// Settler is a Plane that treats a scope in one of several ways, which other scopes may decide.
+type Settler interface {
+	// Settle returns the scopes of a state with the treatments that an apply would give them now.
+	Settle(State) (State, error)
+}
+
 // Outdater is a Plane that treats a scope in one of several ways, by properties of the host.
 type Outdater interface {
 	// Outdated reports whether an apply of have would treat it in another way than now. Both ways

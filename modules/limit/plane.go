@@ -107,6 +107,12 @@ func (p *plane) Ready(want module.State) error {
 	return errors.Join(append(all, p.shape.Ready(shapedState(want)))...)
 }
 
+// Settle returns a state with the mode of each direction on this host.
+func (p *plane) Settle(s module.State) (module.State, error) {
+	s, _, _, err := p.settle(s)
+	return s, err
+}
+
 // Outdated reports whether a direction without a mode would have another one now than it has.
 func (p *plane) Outdated(have module.State) (bool, error) {
 	now, _, _, err := p.settle(have)
