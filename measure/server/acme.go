@@ -107,30 +107,43 @@ func (c *Certificate) hello() *tls.ClientHelloInfo {
 // obtain requests the certificate until it is there, so that no client waits for it. The manager
 // renews it.
 func (c *Certificate) obtain(ctx context.Context, report func(error)) {
+	pause := obtainPause
 	for ctx.Err() == nil {
 		_, err := c.acme.GetCertificate(c.hello())
+		c.ready.Store(err == nil)
 		report(err)
 		if err == nil {
 			return
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(obtainPause):
+		case <-time.After(pause):
 		}
+		pause = min(2*pause, maxObtainPause)
 	}
 }
 
-// obtainPause is longer than the minute in which the manager repeats its last error.
-const obtainPause = 2 * time.Minute
+const (
+	// obtainPause is longer than the minute in which the manager repeats its last error.
+	obtainPause = 2 * time.Minute
+	// maxObtainPause follows several failures: authorities bound those of a name.
+	maxObtainPause = time.Hour
+)
 
-// named returns the handshake with the site's name if the client gave none, as for an address.
-func (c *Certificate) named(hello *tls.ClientHelloInfo) *tls.ClientHelloInfo {
-	if hello.ServerName != "" {
-		return hello
+// issued returns the certificate to a handshake. Only obtain orders one: a client would wait
+// minutes for an order, and one that takes RSA alone would cause another.
+func (c *Certificate) issued(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.ALPNProto {
+		return c.acme.GetCertificate(hello) // the authority's challenge
 	}
-	named := *hello
-	named.ServerName = c.host
-	return &named
+	if !c.ready.Load() {
+		return nil, errors.New("the site has no certificate yet")
+	}
+	named := c.hello()
+	if hello.ServerName != "" {
+		named.ServerName = hello.ServerName // an address has none
+	}
+	return c.acme.GetCertificate(named)
 }
 
 // stored returns the end of the validity of the certificate in the cache; false if there is none.

@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/acme"
@@ -31,6 +32,8 @@ type Certificate struct {
 
 	host string            // of an ACME certificate
 	acme *autocert.Manager // nil for other certificates
+
+	ready atomic.Bool // the ACME certificate has been issued
 
 	mu      sync.Mutex    // guards the following fields
 	pause   time.Duration // between two checks of the files
@@ -109,10 +112,8 @@ func (c *Certificate) Expires() (time.Time, error) {
 func (c *Certificate) config() *tls.Config {
 	if c.acme != nil {
 		return &tls.Config{
-			GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-				return c.acme.GetCertificate(c.named(hello))
-			},
-			MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1", acme.ALPNProto},
+			GetCertificate: c.issued,
+			MinVersion:     tls.VersionTLS12, NextProtos: []string{"http/1.1", acme.ALPNProto},
 		}
 	}
 	return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
