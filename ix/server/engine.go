@@ -145,6 +145,7 @@ func (x *engine) set(p netip.Prefix, column rib.PortID, attrs wire.Attrs, view *
 	x.touch(p)
 	if err := x.table.rib.Set(p, column, attrs); err != nil {
 		x.counts.TableFull++
+		x.table.rib.Withdraw(p, column) // the former path is no longer that of the feed
 	}
 	x.changed()
 }

@@ -137,6 +137,30 @@ func TestKeepalives(t *testing.T) {
 	}
 }
 
+// A member receives KEEPALIVEs while its writer waits for the table.
+func TestKeepalivesWhileTheTableIsLocked(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, session4, oneMember)
+	s, _ := l.start(Options{})
+	open := routerOpen(64999, "10.0.0.1")
+	open.HoldTime = 9
+	conn := l.dial("2.1")
+	if _, err := conn.Write(wire.AppendKeepalive(wire.AppendOpen(nil, &open))); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, patience, "the session", func() bool { return s.Status().Groups == 1 })
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	for _, g := range s.engine.groups {
+		for m := range g.stream.members {
+			m.notify()
+		}
+	}
+	if err := twoKeepalives(conn); err != nil { // the first one confirms the OPEN
+		t.Error(err)
+	}
+}
+
 func twoKeepalives(conn io.Reader) error {
 	var kinds []byte
 	for bytes.Count(kinds, []byte{wire.TypeKeepalive}) < 2 {

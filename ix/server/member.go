@@ -87,8 +87,6 @@ var errBehind = errors.New("the member is slower than the changes of the table")
 
 // write sends messages until the session ends.
 func (x *engine) write(m *member, stop <-chan struct{}) error {
-	keepalive := time.NewTicker(max(m.session.KeepaliveTime()/2, time.Second))
-	defer keepalive.Stop()
 	for {
 		block, behind := m.pending()
 		again := false
@@ -120,10 +118,6 @@ func (x *engine) write(m *member, stop <-chan struct{}) error {
 				if err := m.session.Write(block); err != nil {
 					return err
 				}
-			}
-		case <-keepalive.C:
-			if err := m.session.Keepalive(); err != nil {
-				return err
 			}
 		case <-stop:
 			return nil

@@ -323,3 +323,21 @@ func TestBrokenSessionsLeaveFewColumns(t *testing.T) {
 		t.Errorf("%d paths behind End-of-RIB", n)
 	}
 }
+
+// A path that the table cannot hold withdraws the former one.
+func TestAPathBeyondTheTableReplacesTheFormerOne(t *testing.T) {
+	b := newBench(t)
+	r := b.join()
+	b.set(someprefix, 0, 0)
+	b.x.flush()
+	attrs := attributes(hopOf(someprefix, 0), ases[0])
+	for kind := range byte(2) {
+		attrs = append(append(attrs, 0xd0, 200+kind, 160, 0), make([]byte, 160<<8)...)
+	}
+	b.put(someprefix, 0, attrs)
+	b.x.flush()
+	r.rest()
+	if got := r.all(); len(got) > 0 || b.x.counts.TableFull != 1 {
+		t.Errorf("the member has %d prefixes, count %d", len(got), b.x.counts.TableFull)
+	}
+}

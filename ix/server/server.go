@@ -352,6 +352,7 @@ func (s *Server) serveMember(ctx context.Context, established *session.Session, 
 	s.mu.Unlock()
 	s.log.Info("member: established", "member", config.Name, "address", peer, "paths_ipv4", m.terms.limits[0], "paths_ipv6", m.terms.limits[1])
 	stop, written := make(chan struct{}), make(chan error, 1)
+	go keepAlive(established, stop) // beside the writer, which may wait for the table
 	go func() {
 		err := s.engine.write(m, stop)
 		s.endMember(m, err)
