@@ -103,7 +103,7 @@ func (t *test) echo(from netip.AddrPort, seq int, at time.Time) string {
 func (t *test) record(o Options, early bool) (r *record.Latency, outcome string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	end := time.Now()
+	end := t.start.Add(time.Since(t.start)) // the clock may have been set
 	switch outcome = "complete"; {
 	case t.received == 0:
 		outcome = "the client echoed no datagram"

@@ -78,6 +78,19 @@ func TestALostRecordIsNoSuccess(t *testing.T) {
 	}
 }
 
+// A client repeats a test that ended with 1011: its first record must not count.
+func TestATestWithoutQualityLeavesNoRecord(t *testing.T) {
+	s := start(t, nil)
+	s.store.only = "quality1"
+	s.store.set(errors.New("input/output error"), nil)
+	if got := s.run(t, false, record.Upload); got.Streams[0].Close != 1011 {
+		t.Errorf("closed with %d", got.Streams[0].Close)
+	}
+	if got := s.store.ndt7(t); len(got) != 0 {
+		t.Errorf("%d records of a lost test", len(got))
+	}
+}
+
 func TestADrainEndsAfterTheRunningTests(t *testing.T) {
 	s := start(t, func(c *Config) { c.TestDuration = 20 * time.Second })
 	c := s.uploader(t)

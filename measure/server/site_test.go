@@ -25,6 +25,7 @@ type memory struct {
 	texts map[string][]string
 	fail  error
 	full  error
+	only  string        // the datatype of fail; "" for all
 	pause time.Duration // of each Store; set it before the tests
 
 	reserved atomic.Int64 // bytes
@@ -38,7 +39,7 @@ func (m *memory) Store(_ context.Context, datatype, _ string, _ time.Time, v any
 	time.Sleep(m.pause)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.fail != nil {
+	if m.fail != nil && (m.only == "" || m.only == datatype) {
 		return m.fail
 	}
 	if m.texts == nil {

@@ -5,7 +5,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -87,9 +86,12 @@ func (s *Server) store(datatype, uuid string, started time.Time, v any, q *recor
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
 	start := time.Now()
-	err := s.config.Store.Store(ctx, datatype, uuid, started, v)
-	if q != nil {
-		err = errors.Join(err, s.config.Store.Store(ctx, "quality1", uuid, q.StartTime, q))
+	var err error
+	if q != nil { // first: alone it counts as no test
+		err = s.config.Store.Store(ctx, "quality1", uuid, q.StartTime, q)
+	}
+	if err == nil {
+		err = s.config.Store.Store(ctx, datatype, uuid, started, v)
 	}
 	s.metrics.stored.Observe(time.Since(start).Seconds())
 	return err

@@ -370,7 +370,7 @@ func (r *run) result() Result {
 	if r.outcome == "complete" && !r.complete && idle >= cmp.Or(r.Silence, MaxSilence) {
 		r.outcome = fmt.Sprintf("no payload moved in the last %.1f s", idle.Seconds())
 	}
-	start, end := r.start.UTC(), time.Now().UTC()
+	start, end := r.start.UTC(), r.start.Add(time.Since(r.start)).UTC() // the clock may have been set
 	return Result{Start: start, End: end, Quality: &record.Quality{
 		Format: "quality1", UUID: r.UUID, Direction: r.Direction, Protocol: r.Protocol, TLS: r.TLS, StartTime: start, EndTime: end,
 		Outcome: r.outcome, Payload: r.moment().Payload(r.Direction), CongestionControl: r.Socket.Congestion(), Requested: r.Congestion,
