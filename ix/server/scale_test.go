@@ -214,13 +214,12 @@ func runScale(b *testing.B, pid int, network byte, port int) {
 		}
 	}
 	b.ReportMetric(rss(b, pid), "MiB-changes")
-	last := int64(-1)
+	last, since := int64(-1), time.Now()
 	testutil.Eventually(b, patience, "the last changes", func() bool {
-		now := c.arrived.Load()
-		quiet := now == last
-		last = now
-		time.Sleep(200 * time.Millisecond)
-		return quiet
+		if now := c.arrived.Load(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 200*time.Millisecond
 	})
 	for _, s := range sinks {
 		_ = s.conn.Close()

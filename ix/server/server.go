@@ -18,13 +18,13 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"math"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -182,13 +182,8 @@ func (s *Server) Run(ctx context.Context) error {
 // addresses returns the addresses to listen on: listen and feed.local.
 func (s *Server) addresses() []netip.Addr {
 	e := s.engine.exchange
-	all := append([]netip.Addr(nil), e.Listen...)
-	if local := e.Feed.Local; local.IsValid() {
-		for _, a := range all {
-			if a == local {
-				return all
-			}
-		}
+	all := slices.Clone(e.Listen)
+	if local := e.Feed.Local; local.IsValid() && !slices.Contains(all, local) {
 		all = append(all, local)
 	}
 	return all
@@ -455,5 +450,5 @@ func describe(err error) string {
 	if err == nil {
 		return ""
 	}
-	return fmt.Sprint(err)
+	return err.Error()
 }

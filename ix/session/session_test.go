@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/ix/wire"
+	"weir/kernel/testutil"
 )
 
 func openOf(as uint32, id string) wire.Open {
@@ -19,24 +20,6 @@ func openOf(as uint32, id string) wire.Open {
 }
 
 const patience = time.Minute
-
-// pair returns both ends of a TCP connection, which has buffers, unlike a pipe.
-func pair(t testing.TB) (a, b net.Conn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	if a, err = net.Dial("tcp", l.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	if b, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
-	return a, b
-}
 
 type result struct {
 	s   *Session
@@ -54,7 +37,7 @@ func opened(conn net.Conn, c Config) <-chan result {
 
 func established(t *testing.T, left, right Config) (a, b *Session) {
 	t.Helper()
-	c, d := pair(t)
+	c, d := testutil.TCPPair(t)
 	one, two := opened(c, left), opened(d, right)
 	x, y := <-one, <-two
 	if x.err != nil || y.err != nil {
@@ -100,7 +83,7 @@ func TestRejectedOpens(t *testing.T) {
 		"refused": {Config{Open: openOf(64500, "10.0.0.1"), PeerAS: 64501, Accept: func(*wire.Open) error { return refuse }}, openOf(64501, "10.0.0.2"),
 			wire.CodeCease, wire.CeaseCollision},
 	} {
-		a, b := pair(t)
+		a, b := testutil.TCPPair(t)
 		left, right := opened(a, c.own), opened(b, Config{Open: c.open, PeerAS: 64500})
 		if r := <-left; r.err == nil {
 			t.Errorf("%s: accepted", name)
@@ -129,7 +112,7 @@ func TestFaultyPeers(t *testing.T) {
 		"silence":          {nil, wire.CodeHoldTimer, 0},
 		"half of a header": {wire.AppendKeepalive(nil)[:10], wire.CodeHoldTimer, 0},
 	} {
-		a, b := pair(t)
+		a, b := testutil.TCPPair(t)
 		as := peer.AS
 		if name == "own identifier" {
 			as = own.AS

@@ -16,10 +16,16 @@ import (
 	"weir/measure/record"
 )
 
-// peer opens a test with an independent client.
+// peer opens a test of ndt7 with an independent client.
 func (s *site) peer(t *testing.T, path string) *gorilla.Conn {
 	t.Helper()
-	dialer := gorilla.Dialer{Subprotocols: []string{ndt7.Subprotocol}}
+	return s.dial(t, ndt7.Subprotocol, path)
+}
+
+// dial opens a WebSocket with an independent client.
+func (s *site) dial(t *testing.T, subprotocol, path string) *gorilla.Conn {
+	t.Helper()
+	dialer := gorilla.Dialer{Subprotocols: []string{subprotocol}}
 	c, _, err := dialer.Dial("ws://"+s.ClearAddr().String()+path, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -39,16 +39,10 @@ func (m *memory) throughput(t *testing.T) (all []record.Throughput) {
 	return all
 }
 
-// streamPeer opens a stream with an independent client.
+// streamPeer opens a stream of msak with an independent client.
 func (s *site) streamPeer(t *testing.T, path string) *gorilla.Conn {
 	t.Helper()
-	dialer := gorilla.Dialer{Subprotocols: []string{msak.Subprotocol}}
-	c, _, err := dialer.Dial("ws://"+s.ClearAddr().String()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return s.dial(t, msak.Subprotocol, path)
 }
 
 // readStream reads until the end: the payload, the server's messages and its Close.

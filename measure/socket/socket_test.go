@@ -5,7 +5,6 @@ package socket
 import (
 	"bytes"
 	"io"
-	"net"
 	"regexp"
 	"testing"
 	"time"
@@ -13,26 +12,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// pair returns both ends of a TCP connection on loopback.
-func pair(t *testing.T) (a, b net.Conn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	if a, err = net.Dial("tcp", l.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	if b, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
-	return a, b
-}
-
 func TestReadingsOfASocket(t *testing.T) {
-	a, b := pair(t)
+	a, b := testutil.TCPPair(t)
 	payload := bytes.Repeat([]byte("x"), 10_000)
 	if _, err := a.Write(payload); err != nil {
 		t.Fatal(err)
@@ -70,7 +51,7 @@ func TestUUIDsAreUnique(t *testing.T) {
 	form := regexp.MustCompile(`^[A-Za-z0-9.-]+_[0-9]{10}_[0-9A-F]{16}$`)
 	seen := map[string]bool{}
 	for range 3 {
-		_, b := pair(t)
+		_, b := testutil.TCPPair(t)
 		s, err := Of(b)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +80,7 @@ func TestBootTimes(t *testing.T) {
 }
 
 func TestABatchJoinsWrites(t *testing.T) {
-	a, b := pair(t)
+	a, b := testutil.TCPPair(t)
 	batch := &Batch{Conn: a}
 	whole := bytes.Repeat([]byte("0123456789"), 20_000) // more than the buffer
 	go func() {
@@ -119,7 +100,7 @@ func TestABatchJoinsWrites(t *testing.T) {
 }
 
 func TestASeriesEnds(t *testing.T) {
-	a, _ := pair(t)
+	a, _ := testutil.TCPPair(t)
 	s, err := Of(a)
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func chooseModesBy(h shape.Host, s module.State, f facts) (module.State, []fallb
 	if !slices.ContainsFunc(s.Scopes, func(b module.Bound) bool { return byDefault(b.Scope, Egress) || byDefault(b.Scope, Ingress) }) {
 		return s, nil, nil
 	}
-	c := &chooser{host: h, state: s, named: s.ByName(), found: map[tree]obstacle{}, facts: f}
+	c := &modeSelection{host: h, state: s, named: s.ByName(), found: map[tree]obstacle{}, facts: f}
 	c.each(func(b module.Bound, d Direction, mode string) obstacle {
 		if mode == police.ModePolice {
 			return obstacle{why: "scope " + b.Name + " of the same tree has mode: police"}
@@ -134,8 +134,8 @@ func chooseModesBy(h shape.Host, s module.State, f facts) (module.State, []fallb
 	return c.chosen(), fallbacks, c.failed
 }
 
-// chooser looks for obstacles in a state.
-type chooser struct {
+// modeSelection looks for obstacles in a state.
+type modeSelection struct {
 	host     shape.Host
 	state    module.State
 	named    map[string]module.Bound
@@ -147,7 +147,7 @@ type chooser struct {
 }
 
 // each looks for an obstacle to each tree without one.
-func (c *chooser) each(find func(b module.Bound, d Direction, mode string) obstacle) {
+func (c *modeSelection) each(find func(b module.Bound, d Direction, mode string) obstacle) {
 	for _, b := range c.state.Scopes {
 		for _, d := range direction.Both {
 			l, at := treatmentOf(b.Scope).of(d), treeOf(b, d, c.named)
@@ -162,7 +162,7 @@ func (c *chooser) each(find func(b module.Bound, d Direction, mode string) obsta
 }
 
 // chosen returns the state with the modes found so far.
-func (c *chooser) chosen() module.State {
+func (c *modeSelection) chosen() module.State {
 	return changeModes(c.state, func(b module.Bound, d Direction) string {
 		if !byDefault(b.Scope, d) {
 			return ""
@@ -175,7 +175,7 @@ func (c *chooser) chosen() module.State {
 }
 
 // checkTogether finds obstacles to the whole state: too many shapers, and a device with two limits.
-func (c *chooser) checkTogether() {
+func (c *modeSelection) checkTogether() {
 	w := shapedState(c.chosen())
 	if len(w.Shapers) > shape.MaxShapers {
 		c.policeAll(obstacle{why: fmt.Sprintf("a host has %d shapers at most", shape.MaxShapers)}, func(module.Bound) bool { return true })
@@ -187,7 +187,7 @@ func (c *chooser) checkTogether() {
 }
 
 // policeAll finds an obstacle to the trees of scopes without a mode.
-func (c *chooser) policeAll(o obstacle, of func(module.Bound) bool) {
+func (c *modeSelection) policeAll(o obstacle, of func(module.Bound) bool) {
 	c.each(func(b module.Bound, _ Direction, mode string) obstacle {
 		if mode == "" && of(b) {
 			return o

@@ -81,7 +81,7 @@ func TestTheDefaultModeLimitsPacketsThatNoDeviceShows(t *testing.T) {
 		{surroundings{stacked: "ppp0"}, []string{"host", "prefix", "user"}},
 		{surroundings{uplink: func() (string, error) { return "eth1 of another", nil }}, []string{"host", "prefix", "user"}},
 	} {
-		c := &chooser{facts: facts{surrounding: func() surroundings { return test.on }}}
+		c := &modeSelection{facts: facts{surrounding: func() surroundings { return test.on }}}
 		var got []string
 		for _, kind := range []string{"host", "interface", "netns", "prefix", "user"} {
 			if c.unseen(kind).why != "" {
@@ -295,12 +295,12 @@ func TestObstaclesToShaping(t *testing.T) {
 
 // A lack of descriptors is no reason to change the mode.
 func TestALackOfDescriptorsIsNoObstacle(t *testing.T) {
-	c := &chooser{}
+	c := &modeSelection{}
 	c.obstacleOf(fmt.Errorf("open: %w", unix.EMFILE))
 	if c.failed == nil {
 		t.Error("no error")
 	}
-	c = &chooser{}
+	c = &modeSelection{}
 	if c.obstacleOf(errors.New("its tree cannot be restored")); c.failed != nil {
 		t.Error(c.failed)
 	}

@@ -32,7 +32,7 @@ func obstacleOf(err error) obstacle {
 
 // obstacleOf returns an error as an obstacle. A lack of descriptors or memory is none: the choice
 // fails, and the active mode stays.
-func (c *chooser) obstacleOf(err error) obstacle {
+func (c *modeSelection) obstacleOf(err error) obstacle {
 	for _, lack := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS} {
 		if errors.Is(err, lack) {
 			c.failed = errors.Join(c.failed, err)
@@ -45,7 +45,7 @@ func (c *chooser) obstacleOf(err error) obstacle {
 }
 
 // obstacle returns the obstacle to shaping one direction of a scope.
-func (c *chooser) obstacle(b module.Bound, d Direction) obstacle {
+func (c *modeSelection) obstacle(b module.Bound, d Direction) obstacle {
 	kind := b.Selector.Kind
 	atDevice := kind == kindInterface || kind == kindNetns || kind == policy.Group
 	switch {
@@ -89,7 +89,7 @@ func (c *chooser) obstacle(b module.Bound, d Direction) obstacle {
 
 // unseen returns the obstacle for a scope of packets that an egress device of this network
 // namespace would not show as such, or show twice.
-func (c *chooser) unseen(kind string) obstacle {
+func (c *modeSelection) unseen(kind string) obstacle {
 	if !everywhere(kind) {
 		return obstacle{}
 	}
@@ -121,12 +121,12 @@ func missing(d Direction, err error) error {
 
 // hosts reports whether another module owns the tree of a device, and its tree keeps departure
 // times.
-func (c *chooser) hosts(dev string) (owned, keeps bool) {
+func (c *modeSelection) hosts(dev string) (owned, keeps bool) {
 	keeps, owned = c.state.Claimed[dev]
 	return owned, keeps
 }
 
-func (c *chooser) atInterface(b module.Bound, d Direction) obstacle {
+func (c *modeSelection) atInterface(b module.Bound, d Direction) obstacle {
 	dev := b.Selector.Text
 	if owned, _ := c.hosts(dev); owned && d == Egress {
 		return obstacle{why: "the queues of " + dev + " have another owner in this policy", remedy: "write the lower rate of both as the rate of the link"}
@@ -135,7 +135,7 @@ func (c *chooser) atInterface(b module.Bound, d Direction) obstacle {
 }
 
 // atNamespace is for a network namespace. Without a veth pair to this one it is not shaped at all.
-func (c *chooser) atNamespace(b module.Bound, d Direction) obstacle {
+func (c *modeSelection) atNamespace(b module.Bound, d Direction) obstacle {
 	path := selector.NamespacePath(b.Selector.Text)
 	if err := c.host.CheckNamespace(path, d, c.hosts); err != nil {
 		return c.obstacleOf(err)
@@ -148,7 +148,7 @@ func (c *chooser) atNamespace(b module.Bound, d Direction) obstacle {
 }
 
 // isBelow reports whether a scope has a scope of the given kind above it.
-func (c *chooser) isBelow(b module.Bound, kind string) bool {
+func (c *modeSelection) isBelow(b module.Bound, kind string) bool {
 	for above, there := c.named[b.Parent]; there; above, there = c.named[above.Parent] {
 		if above.Selector.Kind == kind {
 			return true
@@ -158,7 +158,7 @@ func (c *chooser) isBelow(b module.Bound, kind string) bool {
 }
 
 // onlyGroupsAbove reports whether all scopes above a scope are groups.
-func (c *chooser) onlyGroupsAbove(b module.Bound) bool {
+func (c *modeSelection) onlyGroupsAbove(b module.Bound) bool {
 	for above, there := c.named[b.Parent]; there; above, there = c.named[above.Parent] {
 		if above.Selector.Kind != policy.Group {
 			return false
