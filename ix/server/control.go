@@ -113,7 +113,7 @@ func (c Client) Drain(ctx context.Context, name string, drained bool) error {
 	return c.order(ctx, "/drain", Order{Name: name, Drained: drained})
 }
 
-// Stop ends all sessions with a message to the members' operators, and the server.
+// Stop ends the server, and its sessions with a message to the members' operators.
 func (c Client) Stop(ctx context.Context, message string) error {
 	return c.order(ctx, "/stop", Order{Message: message})
 }

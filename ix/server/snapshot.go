@@ -151,7 +151,7 @@ func (s *Server) saveSoon() {
 	}
 }
 
-// saver writes snapshots. One that takes long is made less often.
+// saver writes snapshots. The pause after a snapshot is at least ten times the time that it took.
 func (s *Server) saver(ctx context.Context) error {
 	if s.options.State == "" || s.engine.exchange.Feed.RIB != "" {
 		return nil

@@ -32,7 +32,7 @@ const (
 	Duration = 5 * time.Second
 	// Grace is the time after it in which echoes still count.
 	Grace = time.Second
-	// Keep is the time in which a result can be fetched, since its authorization.
+	// Keep is the time after a test's authorization in which its result can be fetched.
 	Keep = time.Minute
 	// startTime is the time in which the client's first datagram must arrive.
 	startTime = 10 * time.Second

@@ -12,7 +12,7 @@ import (
 	"weir/measure/record"
 )
 
-// test is one test of a server.
+// test is an authorized test.
 type test struct {
 	key
 	uuid    string

@@ -332,7 +332,7 @@ static __always_inline void set_pacing_rate(struct sock *sk, struct tcp_sock *tp
 	sk->sk_pacing_rate = rate;
 }
 
-/* Exchanges delays with the path, before an update. */
+/* Before an update: adds the connection's last delay to its path, and takes the path's delays. */
 static __always_inline void share_path(struct tcp_sock *tp, struct ledbat *ca, struct ledbat_path *path)
 {
 	__u32 now = ticks(), last = ca->delays.recent[0];

@@ -134,7 +134,7 @@ func chooseModesBy(h shape.Host, s module.State, f facts) (module.State, []fallb
 	return c.chosen(), fallbacks, c.failed
 }
 
-// modeSelection looks for obstacles in a state.
+// modeSelection chooses the mode of each tree of a state: shape, unless there is an obstacle.
 type modeSelection struct {
 	host     shape.Host
 	state    module.State

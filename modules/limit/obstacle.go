@@ -119,8 +119,8 @@ func missing(d Direction, err error) error {
 	return err
 }
 
-// hosts reports whether another module owns the tree of a device, and its tree keeps departure
-// times.
+// hosts reports whether another module owns the qdisc tree of a device, and whether that tree keeps
+// departure times.
 func (c *modeSelection) hosts(dev string) (owned, keeps bool) {
 	keeps, owned = c.state.Claimed[dev]
 	return owned, keeps
