@@ -262,8 +262,8 @@ func (e *Engine) ready(next *state) error {
 func (e *Engine) planNotes(next *state) (notes []string) {
 	qdiscOwners, _ := e.ownersOf(next)
 	for _, r := range e.Modules {
-		if foreseer, can := e.Plane(r).(module.PlanNoter); can {
-			notes = append(notes, foreseer.PlanNotes(qdiscOwners.of(next, r))...)
+		if noter, can := e.Plane(r).(module.PlanNoter); can {
+			notes = append(notes, noter.PlanNotes(qdiscOwners.of(next, r))...)
 		}
 	}
 	return notes

@@ -145,7 +145,7 @@ type assignReceiveSocket struct {
 		_      structs.HostLayout
 		Member struct {
 			_       structs.HostLayout
-			Crowded uint16
+			Sharing uint16
 			Active  uint16
 		}
 		Measures uint32
@@ -157,9 +157,9 @@ type assignReceiveSocket struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	assignMapAssignCounts    = "assign_counts"
-	assignMapAssignCrowds    = "assign_crowds"
 	assignMapAssignScopes    = "assign_scopes"
 	assignMapAssignSettings  = "assign_settings"
+	assignMapAssignSharing   = "assign_sharing"
 	assignMapLedbatPaths     = "ledbat_paths"
 	assignMapReceiveSockets  = "receive_sockets"
 	assignMapScopeCgroups    = "scope_cgroups"
@@ -227,9 +227,9 @@ type assignProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type assignMapSpecs struct {
 	AssignCounts    *ebpf.MapSpec `ebpf:"assign_counts"`
-	AssignCrowds    *ebpf.MapSpec `ebpf:"assign_crowds"`
 	AssignScopes    *ebpf.MapSpec `ebpf:"assign_scopes"`
 	AssignSettings  *ebpf.MapSpec `ebpf:"assign_settings"`
+	AssignSharing   *ebpf.MapSpec `ebpf:"assign_sharing"`
 	LedbatPaths     *ebpf.MapSpec `ebpf:"ledbat_paths"`
 	ReceiveSockets  *ebpf.MapSpec `ebpf:"receive_sockets"`
 	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
@@ -271,9 +271,9 @@ func (o *assignObjects) Close() error {
 // It can be passed to loadAssignObjects or ebpf.CollectionSpec.LoadAndAssign.
 type assignMaps struct {
 	AssignCounts    *ebpf.Map `ebpf:"assign_counts"`
-	AssignCrowds    *ebpf.Map `ebpf:"assign_crowds"`
 	AssignScopes    *ebpf.Map `ebpf:"assign_scopes"`
 	AssignSettings  *ebpf.Map `ebpf:"assign_settings"`
+	AssignSharing   *ebpf.Map `ebpf:"assign_sharing"`
 	LedbatPaths     *ebpf.Map `ebpf:"ledbat_paths"`
 	ReceiveSockets  *ebpf.Map `ebpf:"receive_sockets"`
 	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
@@ -288,9 +288,9 @@ type assignMaps struct {
 func (m *assignMaps) Close() error {
 	return _AssignClose(
 		m.AssignCounts,
-		m.AssignCrowds,
 		m.AssignScopes,
 		m.AssignSettings,
+		m.AssignSharing,
 		m.LedbatPaths,
 		m.ReceiveSockets,
 		m.ScopeCgroups,

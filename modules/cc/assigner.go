@@ -37,7 +37,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 	if err != nil {
 		return nil, fmt.Errorf("read scope program: %w", err)
 	}
-	for _, name := range []string{assignMapAssignScopes, assignMapAssignCounts, assignMapAssignCrowds} {
+	for _, name := range []string{assignMapAssignScopes, assignMapAssignCounts, assignMapAssignSharing} {
 		spec.Maps[name].MaxEntries = uint32(scopes)
 	}
 	spec.Programs[assignProgAssignSockops].Name = name

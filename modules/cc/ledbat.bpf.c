@@ -54,13 +54,13 @@ const volatile struct ledbat_tunables ledbat_tuned = {.target = 60000};
 /* 1: report every step to ledbat_events. */
 const volatile __u8 ledbat_tracing = 0;
 
-/* One entry: the connections of this control that are crowded out. */
+/* One entry: the connections of this control that are held at the min. window. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct ledbat_count);
-} ledbat_crowds SEC(".maps");
+} ledbat_sharing SEC(".maps");
 
 #define MAX_TURNS 244141 /* ticks: 4 s */
 #define PAIR_RATE 250 /* segments/s, so that the second follows in 4 ms */
@@ -185,16 +185,16 @@ static __always_inline void ignore_old_delays(struct tcp_sock *tp, struct ledbat
 }
 
 /*
- * Returns the ticks until the next slowdown: nine times the duration of the last. Those that are
- * crowded out take turns, so that one of them measures the path at a time.
+ * Returns the ticks until the next slowdown: nine times the duration of the last. Connections held
+ * at the min. window take turns, so that one of them measures the path at a time.
  */
 static __always_inline __u32 rest_after(struct tcp_sock *tp, struct ledbat *ca, __u32 now)
 {
 	__u32 zero = 0, rest = 9 * (now - ca->began), turns = rest;
-	struct ledbat_count *crowd = bpf_map_lookup_elem(&ledbat_crowds, &zero);
+	struct ledbat_count *sharing = bpf_map_lookup_elem(&ledbat_sharing, &zero);
 
-	if (ledbat_tuned.explore && crowd && tp->snd_cwnd <= LEDBAT_MIN_WINDOW)
-		turns *= members(crowd, now);
+	if (ledbat_tuned.explore && sharing && tp->snd_cwnd <= LEDBAT_MIN_WINDOW)
+		turns *= members(sharing, now);
 	if (turns > MAX_TURNS)
 		turns = MAX_TURNS;
 	return turns > rest ? turns : rest;
@@ -288,17 +288,17 @@ static __always_inline __u32 is_limited(struct tcp_sock *tp)
 }
 
 /* Reports whether the delay exceeds TARGET although the window is minimal. */
-static __always_inline int is_crowded_out(struct tcp_sock *tp, struct ledbat *ca)
+static __always_inline int is_held_at_minimum(struct tcp_sock *tp, struct ledbat *ca)
 {
 	return ledbat_tuned.explore && ca->phase == LEDBAT_AVOID && tp->snd_cwnd <= LEDBAT_MIN_WINDOW &&
 	       delay_of(&ca->delays, base_of(&ca->delays)) > ledbat_tuned.target;
 }
 
 /*
- * Returns the pacing rate of a connection that is crowded out: 30 % of the min. window per RTT, for
- * n > 2 of them 60 % divided by n, and at least the min. window in 2 s.
+ * Returns the pacing rate of a connection held at the min. window: 30 % of that window per RTT, for
+ * n > 2 of them 60 % divided by n, and at least that window in 2 s.
  */
-static __always_inline __u64 crowded_rate(struct tcp_sock *tp, __u32 rtt, __u32 n)
+static __always_inline __u64 shared_rate(struct tcp_sock *tp, __u32 rtt, __u32 n)
 {
 	__u64 window = (__u64)tp->mss_cache * LEDBAT_MIN_WINDOW, rate = window * 8 * (1000000 / 100) * (n > 2 ? 60 : 30) / rtt;
 
@@ -308,26 +308,26 @@ static __always_inline __u64 crowded_rate(struct tcp_sock *tp, __u32 rtt, __u32 
 }
 
 /*
- * Paces at 120 % of a window per RTT, in slow start 200 %, like the kernel; less if crowded out.
- * The min. window goes out as a pair: a single segment would wait for the receiver's delayed
- * acknowledgment, and its RTT sample with it.
+ * Paces at 120 % of a window per RTT, in slow start 200 %, like the kernel; less at the min.
+ * window. The min. window goes out as a pair: a single segment would wait for the receiver's
+ * delayed acknowledgment, and its RTT sample with it.
  */
 static __always_inline void set_pacing_rate(struct sock *sk, struct tcp_sock *tp, struct ledbat *ca)
 {
 	__u32 rtt = tp->srtt_us, zero = 0, percent = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
 	__u64 rate = (__u64)tp->mss_cache * tp->snd_cwnd * 8 * (1000000 / 100) * percent;
-	struct ledbat_count *crowd = bpf_map_lookup_elem(&ledbat_crowds, &zero);
+	struct ledbat_count *sharing = bpf_map_lookup_elem(&ledbat_sharing, &zero);
 
-	if (!rtt || !crowd)
+	if (!rtt || !sharing)
 		return;
 	rate /= rtt;
 	if (ledbat_tuned.explore && tp->snd_cwnd <= LEDBAT_MIN_WINDOW && rate < tp->mss_cache * PAIR_RATE)
 		rate = tp->mss_cache * PAIR_RATE;
-	if (is_crowded_out(tp, ca)) {
+	if (is_held_at_minimum(tp, ca)) {
 		__u32 now = ticks();
 
-		count_member(crowd, &ca->member.crowded, now);
-		rate = crowded_rate(tp, rtt, members(crowd, now));
+		count_member(sharing, &ca->member.sharing, now);
+		rate = shared_rate(tp, rtt, members(sharing, now));
 	}
 	sk->sk_pacing_rate = rate;
 }

@@ -64,9 +64,9 @@ type ledbatLedbatTunables struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ledbatMapLedbatCrowds       = "ledbat_crowds"
 	ledbatMapLedbatEvents       = "ledbat_events"
 	ledbatMapLedbatPaths        = "ledbat_paths"
+	ledbatMapLedbatSharing      = "ledbat_sharing"
 	ledbatMapWeirLedbat         = "weir_ledbat"
 	ledbatProgLedbatCongControl = "ledbat_cong_control"
 	ledbatProgLedbatInit        = "ledbat_init"
@@ -134,10 +134,10 @@ type ledbatProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ledbatMapSpecs struct {
-	LedbatCrowds *ebpf.MapSpec `ebpf:"ledbat_crowds"`
-	LedbatEvents *ebpf.MapSpec `ebpf:"ledbat_events"`
-	LedbatPaths  *ebpf.MapSpec `ebpf:"ledbat_paths"`
-	WeirLedbat   *ebpf.MapSpec `ebpf:"weir_ledbat"`
+	LedbatEvents  *ebpf.MapSpec `ebpf:"ledbat_events"`
+	LedbatPaths   *ebpf.MapSpec `ebpf:"ledbat_paths"`
+	LedbatSharing *ebpf.MapSpec `ebpf:"ledbat_sharing"`
+	WeirLedbat    *ebpf.MapSpec `ebpf:"weir_ledbat"`
 }
 
 // ledbatVariableSpecs contains global variables before they are loaded into the kernel.
@@ -170,17 +170,17 @@ func (o *ledbatObjects) Close() error {
 //
 // It can be passed to loadLedbatObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ledbatMaps struct {
-	LedbatCrowds *ebpf.Map `ebpf:"ledbat_crowds"`
-	LedbatEvents *ebpf.Map `ebpf:"ledbat_events"`
-	LedbatPaths  *ebpf.Map `ebpf:"ledbat_paths"`
-	WeirLedbat   *ebpf.Map `ebpf:"weir_ledbat"`
+	LedbatEvents  *ebpf.Map `ebpf:"ledbat_events"`
+	LedbatPaths   *ebpf.Map `ebpf:"ledbat_paths"`
+	LedbatSharing *ebpf.Map `ebpf:"ledbat_sharing"`
+	WeirLedbat    *ebpf.Map `ebpf:"weir_ledbat"`
 }
 
 func (m *ledbatMaps) Close() error {
 	return _LedbatClose(
-		m.LedbatCrowds,
 		m.LedbatEvents,
 		m.LedbatPaths,
+		m.LedbatSharing,
 		m.WeirLedbat,
 	)
 }

@@ -3,7 +3,7 @@
 #ifndef WEIR_CC_LEDBAT_STATE_H
 #define WEIR_CC_LEDBAT_STATE_H
 
-#include "crowd.h"
+#include "shared_window.h"
 
 /* The state of one connection, in its 104 bytes of private memory. */
 struct ledbat {

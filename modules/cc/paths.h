@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The paths of connections (crowd.h), by their addresses. */
+/* The paths of connections (shared_window.h), by their addresses. */
 #ifndef WEIR_CC_PATHS_H
 #define WEIR_CC_PATHS_H
 
-#include "crowd.h"
+#include "shared_window.h"
 #include "kernel.h"
 
 #define LEDBAT_PATHS 4096 /* the least recently used are forgotten */

@@ -32,13 +32,13 @@ struct receive_socket {
 	struct rshare share;
 };
 
-/* Scope to its connections that are crowded out; sized at load time. */
+/* Scope to its connections that are held at the min. window; sized at load time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct ledbat_count);
-} assign_crowds SEC(".maps");
+} assign_sharing SEC(".maps");
 
 /* Connections with rLEDBAT. */
 struct {
@@ -135,9 +135,9 @@ static __always_inline void update_window(struct bpf_sock_ops *ops)
 		return;
 	struct cc_scope *scope = bpf_map_lookup_elem(&assign_scopes, &r->scope);
 	struct cc_scope_counts *counts = bpf_map_lookup_elem(&assign_counts, &r->scope);
-	struct ledbat_count *crowd = bpf_map_lookup_elem(&assign_crowds, &r->scope);
+	struct ledbat_count *sharing = bpf_map_lookup_elem(&assign_sharing, &r->scope);
 
-	if (!scope || !counts || !crowd)
+	if (!scope || !counts || !sharing)
 		return;
 	if (!scope->receive.target) { /* the scope has ended */
 		restore_window_clamp(ops, tp, r);
@@ -154,7 +154,7 @@ static __always_inline void update_window(struct bpf_sock_ops *ops)
 
 	if (!path)
 		return;
-	int done = rshare_update(&r->control, &ack, &scope->receive, path, crowd, &r->share);
+	int done = rshare_update(&r->control, &ack, &scope->receive, path, sharing, &r->share);
 
 	set_window_clamp(ops, tp, r);
 	count_step(counts, &r->control, done);

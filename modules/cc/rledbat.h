@@ -48,7 +48,7 @@ struct rledbat_ack {
 	__u32 mss;   /* bytes */
 	__u32 tsval; /* of the last segment */
 	__u32 hole;  /* 1: out-of-order data is queued */
-	__u32 crowded; /* connections that share the min. window (crowd.h); 0 for 1 */
+	__u32 sharing; /* connections that share the min. window (shared_window.h); 0 for 1 */
 	__u32 active;  /* connections that share the growth; 0 for 1 */
 	__u32 slowing; /* 1: another connection began a slowdown */
 	__u32 paused;  /* 1: the last window was below one segment */
@@ -104,7 +104,7 @@ static __always_inline __u32 rledbat_bytes(__u64 window)
 /* Returns this connection's share of the min. window, in 2^-16 bytes. */
 static __always_inline __u64 rledbat_least(const struct rledbat_ack *ack)
 {
-	return ((__u64)(LEDBAT_MIN_WINDOW * ack->mss) << RLEDBAT_SHIFT) / (ack->crowded ? ack->crowded : 1);
+	return ((__u64)(LEDBAT_MIN_WINDOW * ack->mss) << RLEDBAT_SHIFT) / (ack->sharing ? ack->sharing : 1);
 }
 
 /* Adds 2^-16 bytes to the window, within its bounds. */
@@ -218,7 +218,7 @@ static __always_inline int rledbat_is_small(const struct rledbat *r, __u32 mss)
 }
 
 /* Reports whether that is because the delay exceeds TARGET. */
-static __always_inline int rledbat_is_crowded_out(const struct rledbat *r, __u32 mss, __u32 target)
+static __always_inline int rledbat_is_held_at_minimum(const struct rledbat *r, __u32 mss, __u32 target)
 {
 	return rledbat_is_small(r, mss) && delay_of(&r->delays, base_of(&r->delays)) > target;
 }

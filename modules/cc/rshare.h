@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rLEDBAT with one window for all connections (crowd.h).
+ * rLEDBAT with one window for all connections (shared_window.h).
  *
  * A window below one segment pauses the sender: it sends a part of a segment when its persist
  * timer fires (RFC 9293, section 3.8.6.1), after 200 ms or more. An RTT sample of such a segment
@@ -12,7 +12,7 @@
 #define WEIR_CC_RSHARE_H
 
 #include "rledbat.h"
-#include "crowd.h"
+#include "shared_window.h"
 
 #define RSHARE_MEASURE 7813 /* ticks: 128 ms */
 #define RSHARE_PAIR 2       /* segments of a measurement */
@@ -25,7 +25,7 @@ struct rshare {
 
 /* rledbat_update() for one connection of a path and of a scope. */
 static __always_inline int rshare_update(struct rledbat *r, struct rledbat_ack *ack, const struct ledbat_tunables *t,
-				struct ledbat_path *path, struct ledbat_count *crowd, struct rshare *share)
+				struct ledbat_path *path, struct ledbat_count *sharing, struct rshare *share)
 {
 	int small = rledbat_is_small(r, ack->mss), done;
 
@@ -33,10 +33,10 @@ static __always_inline int rshare_update(struct rledbat *r, struct rledbat_ack *
 		ack->rtt = 0;
 	if (ack->next != r->next) {
 		count_member(&path->active, &share->member.active, ack->now);
-		if (rledbat_is_crowded_out(r, ack->mss, t->target))
-			count_member(crowd, &share->member.crowded, ack->now);
+		if (rledbat_is_held_at_minimum(r, ack->mss, t->target))
+			count_member(sharing, &share->member.sharing, ack->now);
 	}
-	ack->crowded = members(crowd, ack->now);
+	ack->sharing = members(sharing, ack->now);
 	ack->active = members(&path->active, ack->now);
 	ack->slowing = !small && is_path_slowing(path, r->began, ack->now, r->srtt);
 	share_delay(path, &r->delays, ack->rtt, ack->now);

@@ -51,7 +51,7 @@ func TestTicksOfAnotherCPU(t *testing.T) {
 	s.shared = steps.NewShared(now)
 	s.step(t, steps.Ack{Now: now, Next: simulatedSegment, Mss: simulatedSegment})
 	s.shared.Path.Delays.Base[0] = shortRoute
-	s.shared.Path.Active = steps.Crowd{Began: now, Number: 7, In: 16, Before: 16}
+	s.shared.Path.Active = steps.Sharing{Began: now, Number: 7, In: 16, Before: 16}
 	s.step(t, steps.Ack{Now: now - 1, Next: 2 * simulatedSegment, Mss: simulatedSegment, Rtt: longRoute})
 	if path := s.shared.Path; path.Active.In != 17 || path.Active.Before != 16 || path.Delays.Base[0] != shortRoute || path.Delays.Base[1] != math.MaxUint32 {
 		t.Errorf("the path rotated: %+v", path)
@@ -100,11 +100,11 @@ func TestConnectionsThatLeftDoNotCount(t *testing.T) {
 	const now, later = 1_000_000, 1_000_000 + 20*61_036 // ticks: 20 s
 	s := newStepperOf(newSteps(t), "scavenger")
 	s.shared = steps.NewShared(now)
-	s.shared.Crowd = steps.Crowd{Began: now, Number: 7, In: 16, Before: 16}
+	s.shared.Sharing = steps.Sharing{Began: now, Number: 7, In: 16, Before: 16}
 	s.step(t, steps.Ack{Now: now, Next: simulatedSegment, Mss: simulatedSegment})
 	for at, want := range map[uint32]uint32{now - 1: 16, now + 1: 16, later: 1} {
-		if step := s.step(t, steps.Ack{Now: at, Next: simulatedSegment, Mss: simulatedSegment}); step.Ack.Crowded != want {
-			t.Errorf("at tick %d %d connections share the window, want %d", at, step.Ack.Crowded, want)
+		if step := s.step(t, steps.Ack{Now: at, Next: simulatedSegment, Mss: simulatedSegment}); step.Ack.Sharing != want {
+			t.Errorf("at tick %d %d connections share the window, want %d", at, step.Ack.Sharing, want)
 		}
 	}
 }

@@ -9,14 +9,14 @@ import (
 
 // Parameters of the controller.
 const (
-	target    = 5 * time.Millisecond // of the queueing delay, as scavenger
-	packet    = 1500.0               // octets
-	initial   = 10 * packet          // octets per round trip (RFC 6928)
-	crowded   = 0.6                  // packets per round trip beside other traffic
-	leastRate = 4_000.0              // octets/s
+	target   = 5 * time.Millisecond // of the queueing delay, as scavenger
+	packet   = 1500.0               // octets
+	initial  = 10 * packet          // octets per round trip (RFC 6928)
+	yielding = 0.6                  // packets per round trip beside other traffic
+	minRate  = 4_000.0              // octets/s
 	// Unmeasured is the rate without echo replies, in octets/s: 256 kbit/s.
 	Unmeasured = 32_000.0
-	mostRate   = 12.5e9
+	maxRate    = 12.5e9
 	samples    = 4 // the delay is the minimum of the last samples
 	minutes    = 10
 	rest       = 9 // time to the next slowdown, relative to the duration of the last
@@ -75,9 +75,9 @@ func (c *controller) delay() (base, queue time.Duration) {
 	return base, max(0, least-base)
 }
 
-func (c *controller) least() float64 { return max(leastRate, crowded*packet/c.srtt.Seconds()) }
+func (c *controller) least() float64 { return max(minRate, yielding*packet/c.srtt.Seconds()) }
 
-func (c *controller) set(rate float64) { c.rate = min(mostRate, max(c.least(), rate)) }
+func (c *controller) set(rate float64) { c.rate = min(maxRate, max(c.least(), rate)) }
 
 // sample takes a round-trip time and the rate of the command's datagrams in octets per second since
 // the last step, dropped ones included, and sets the rate.

@@ -161,7 +161,7 @@ const (
 	idleAfter   = 2 * time.Second
 	choosePause = time.Second
 	silentAfter = 2 * time.Second
-	mostKnown   = 64
+	maxKnown    = 64
 )
 
 func (s *steering) run(stop <-chan struct{}) {

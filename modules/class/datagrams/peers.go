@@ -37,7 +37,7 @@ func (s *steering) choose(now time.Time) {
 		return
 	}
 	s.echoes, s.peer, s.heard = opened, best, now
-	if len(s.known) >= mostKnown {
+	if len(s.known) >= maxKnown {
 		clear(s.known)
 	}
 	if len(s.octets) > 4096 {

@@ -15,10 +15,10 @@ struct steps_step {
 	struct ledbat_tunables tunables;
 	__u32 done; /* enum rledbat_done */
 	__u32 delay; /* us, after it */
-	__u32 shared; /* 1: with the path and the crowd below, which are unused otherwise */
+	__u32 shared; /* 1: with the path and the count below, which are unused otherwise */
 	struct rshare share;
 	struct ledbat_path path;
-	struct ledbat_count crowd;
+	struct ledbat_count sharing;
 };
 
 /* One entry. */
@@ -42,7 +42,7 @@ int steps_make(struct __sk_buff *skb)
 		if (step->shared)
 			inherit_base(&step->path, &step->state.delays);
 	} else if (step->shared)
-		step->done = rshare_update(&step->state, &step->ack, &step->tunables, &step->path, &step->crowd, &step->share);
+		step->done = rshare_update(&step->state, &step->ack, &step->tunables, &step->path, &step->sharing, &step->share);
 	else
 		step->done = rledbat_update(&step->state, &step->ack, &step->tunables);
 	step->delay = delay_of(&step->state.delays, base_of(&step->state.delays));

@@ -20,13 +20,13 @@ type (
 	Tunables = stepsLedbatTunables
 	Share    = stepsRshare
 	Path     = stepsLedbatPath
-	Crowd    = stepsLedbatCount
+	Sharing  = stepsLedbatCount
 )
 
 // Shared holds the path and the scope of connections with one window.
 type Shared struct {
-	Path  Path
-	Crowd Crowd
+	Path    Path
+	Sharing Sharing
 }
 
 // NewShared returns those of a path without samples.
@@ -64,8 +64,8 @@ func (s *Steps) Make(state State, ack Ack, t Tunables) (Step, error) {
 
 // MakeShared is Make for a connection with its share of a window.
 func (s *Steps) MakeShared(state State, ack Ack, t Tunables, share Share, with *Shared) (Step, error) {
-	step, err := s.run(Step{State: state, Ack: ack, Tunables: t, Shared: 1, Share: share, Path: with.Path, Crowd: with.Crowd})
-	with.Path, with.Crowd = step.Path, step.Crowd
+	step, err := s.run(Step{State: state, Ack: ack, Tunables: t, Shared: 1, Share: share, Path: with.Path, Sharing: with.Sharing})
+	with.Path, with.Sharing = step.Path, step.Sharing
 	return step, err
 }
 

@@ -80,7 +80,7 @@ type stepsRledbatAck struct {
 	Mss     uint32
 	Tsval   uint32
 	Hole    uint32
-	Crowded uint32
+	Sharing uint32
 	Active  uint32
 	Slowing uint32
 	Paused  uint32
@@ -90,7 +90,7 @@ type stepsRshare struct {
 	_      structs.HostLayout
 	Member struct {
 		_       structs.HostLayout
-		Crowded uint16
+		Sharing uint16
 		Active  uint16
 	}
 	Measures uint32
@@ -106,7 +106,7 @@ type stepsStepsStep struct {
 	Shared   uint32
 	Share    stepsRshare
 	Path     stepsLedbatPath
-	Crowd    stepsLedbatCount
+	Sharing  stepsLedbatCount
 }
 
 // Names of all BPF objects in the ELF.

@@ -3,24 +3,24 @@
  * Connections that share one congestion window. LEDBAT++ keeps two segments per round trip, so
  * sixteen connections keep 32 beside other traffic and grow sixteen times as fast. Here they share:
  *
- *     min. window    2 / n segments, for n connections of the scope (or control) that were crowded
- *                    out in the last seconds: their window is minimal and the delay exceeds TARGET.
+ *     min. window    2 / n segments, for n connections of the scope (or control) that were held at
+ *                    it in the last seconds: their window is minimal and the delay exceeds TARGET.
  *                    Below one segment a connection pauses.
  *     growth         GAIN / m in congestion avoidance, for m connections of the path
  *     slowdowns      begin together on a path, so that its queue drains
  *     base delay     of the path. A connection that starts beside others never sees it empty, and
  *                    would take their queue for a part of it.
- *     delay          of the path, while a connection is crowded out
+ *     delay          of the path, while a connection is held at the min. window
  *
  * Reductions are proportional to the window, so the sum of the windows behaves like one, and the
  * growth makes the windows equal. Counters are approximate: CPUs may race.
  */
-#ifndef WEIR_CC_CROWD_H
-#define WEIR_CC_CROWD_H
+#ifndef WEIR_CC_SHARED_WINDOW_H
+#define WEIR_CC_SHARED_WINDOW_H
 
 #include "delays.h"
 
-#define CROWD_PERIOD 122071 /* ticks: 2 s; at least the longest pause of a connection */
+#define SHARING_PERIOD 122071 /* ticks: 2 s; at least the longest pause of a connection */
 
 /* Connections counted in periods. */
 struct ledbat_count {
@@ -32,7 +32,7 @@ struct ledbat_count {
 
 /* The periods in which a connection was counted last. */
 struct ledbat_member {
-	__u16 crowded;
+	__u16 sharing;
 	__u16 active;
 };
 
@@ -49,8 +49,8 @@ static __always_inline void count_member(struct ledbat_count *c, __u16 *counted,
 {
 	__u32 began = c->began;
 
-	if ((!c->number || has_passed(now, began, CROWD_PERIOD)) && __sync_val_compare_and_swap(&c->began, began, now) == began) {
-		c->before = now - began >= 2 * CROWD_PERIOD ? 0 : c->in;
+	if ((!c->number || has_passed(now, began, SHARING_PERIOD)) && __sync_val_compare_and_swap(&c->began, began, now) == began) {
+		c->before = now - began >= 2 * SHARING_PERIOD ? 0 : c->in;
 		c->in = 0;
 		c->number++;
 	}
@@ -65,7 +65,7 @@ static __always_inline __u32 members(const struct ledbat_count *c, __u32 now)
 {
 	__u32 most = c->in > c->before ? c->in : c->before;
 
-	return most && !has_passed(now, c->began, 2 * CROWD_PERIOD) ? most : 1;
+	return most && !has_passed(now, c->began, 2 * SHARING_PERIOD) ? most : 1;
 }
 
 /* Gives a new connection the base delay of its path. */
@@ -111,4 +111,4 @@ static __always_inline void slow_path(struct ledbat_path *path, __u32 now, __u32
 		path->slowed = now;
 }
 
-#endif /* WEIR_CC_CROWD_H */
+#endif /* WEIR_CC_SHARED_WINDOW_H */
